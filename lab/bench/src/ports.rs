@@ -1,6 +1,12 @@
 //! `ports`: the cost of what projects with an interface of their own need from the table.
 //!
-//! Operations on descriptors with words, and replacements, are timed beside the plain operation.
+//! Operations on descriptors with words, replacements, and other operations that ports call are
+//! timed beside the plain operation; what finds nothing to do is judged by its own time.
+//!
+//! *Ports.* The handles of a FUSE server and the list of a WASI runtime, from the tests of
+//! `fdtable`, are timed beside the tables that these projects had: a map with a counter for the
+//! next handle, and a list that is searched from its beginning. The table of a unikernel in C, from
+//! the tests of `fdtable-capi`, is timed in a program of its own, beside an array under a lock.
 //!
 //! *Unused words.* A leaf of 64 descriptors gets a table of words with its first word. Lookups, and
 //! pairs of open and close, are timed in a leaf without words, in a table that has words in its
@@ -10,19 +16,34 @@
 //!
 //! *Nanoseconds per operation* are those of one CPU: see [`turn`].
 
+use std::env;
 use std::hint::black_box;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use fdtable::{FdFlags, FileRef, Files, Rcu, rcu};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::child::{Program, output};
 use crate::experiment::{Effort, Experiment, Progress, alternate};
+use crate::lookup::Padded;
 use crate::machine::Machine;
 use crate::report::{Figure, Report, Table, nanoseconds, ratio};
 use crate::stats::Samples;
+use crate::subject::Subject;
+use crate::subject::locked::{Handles, Locked};
 use crate::turn::{self, Worker};
+
+#[path = "../../../crates/fdtable/tests/ports/fuse.rs"]
+#[allow(dead_code)] // The tests use all of it.
+mod fuse;
+#[path = "../../../crates/fdtable/tests/ports/wasi.rs"]
+#[allow(dead_code)] // As above.
+mod wasi;
 
 /// Experiment that measures words of descriptors, and replacements.
 #[derive(Clone, Debug, Serialize)]
@@ -49,87 +70,131 @@ const CHUNK: i32 = 256;
 const LEAF: i32 = 64;
 const USED: i32 = LEAF / 2;
 
-/// Makes a table, and repeats an operation on it.
-type Work = fn() -> Worker<'static>;
+/// Open descriptors of a table without holes, of a FUSE server, and of a WASI instance.
+const LIVE: i32 = 900;
+const HANDLES: usize = 10_000;
+const LISTED: usize = 20_000;
+
+/// The repository.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Time limit for a turn of the program in C, for busy machines.
+const TURN_LIMIT: Duration = Duration::from_secs(60);
+
+/// The work of a side.
+#[derive(Clone, Copy)]
+enum Work {
+    /// Makes a table, and repeats an operation on it.
+    Here(fn() -> Worker<'static>),
+    /// An operation of the program in C.
+    InC(&'static str),
+}
+use Work::{Here, InC};
 
 /// One side of a pair: its name, its operation, and the work.
 type Side = (&'static str, &'static str, Work);
 
-/// An operation that is compared with a plainer one: the figure, the plain side, and the other.
+/// An operation that is compared with a plainer one: the figure, the plain side, and the other. The
+/// figure is the ratio, or the time of the other side if its name ends with its unit.
+#[derive(Clone, Copy)]
 struct Pair(&'static str, Side, Side);
 
-const PAIRS: [Pair; 5] = [
+const PAIRS: [Pair; 13] = [
     Pair(
         "ports.replace_vs_dup3",
-        ("dup3", "dup3", || {
-            let (files, none) = (words(|fd| fd), FdFlags::empty());
-            each(move |_| files.dup3(black_box(0), 1, none).ok().map(drop))
-        }),
-        ("replace", "replace", || {
-            let (files, none) = (words(|fd| fd), FdFlags::empty());
-            let kept = files.get(0).expect("it is open");
-            each(move |_| {
-                let replaced = files.replace(black_box(1), kept.clone(), none);
-                replaced.ok().map(drop)
-            })
-        }),
+        named("dup3", dup3),
+        named("replace", replace),
     ),
     Pair(
         "ports.owned_word_vs_plain",
-        ("get", "get", || {
-            let files = words(|fd| fd);
-            sum(move |fd| Some(**files.get(fd).ok()?))
-        }),
-        ("get_with_data", "get_with_data", || {
-            let files = words(|fd| fd);
-            sum(move |fd| {
-                let (file, data) = files.get_with_data(fd).ok()?;
-                Some(**file + data.word)
-            })
-        }),
+        named("get", || look_up(words(|fd| fd))),
+        named("get_with_data", get_with_data),
     ),
     Pair(
         "ports.word_lookup_vs_plain",
-        ("get_rcu", "get_rcu", || {
-            let files = words(|fd| fd);
-            sum(move |fd| Some(*files.get_rcu(fd, &rcu::read_lock()).ok()?))
-        }),
-        ("get_rcu_with_data", "get_rcu_with_data", || {
-            let files = words(|fd| fd);
-            sum(move |fd| {
-                let section = rcu::read_lock();
-                let (file, data) = files.get_rcu_with_data(fd, &section).ok()?;
-                Some(*file + data.word)
-            })
-        }),
+        named("get_rcu", get_rcu),
+        named("get_rcu_with_data", get_rcu_with_data),
     ),
     Pair(
         UNUSED,
-        ("no words", "get", || look_up(words(|_| 0))),
-        ("words in the other leaf", "get", || {
-            look_up(words(|fd| fd / LEAF))
-        }),
+        ("no words", "get", Here(|| look_up(words(|_| 0)))),
+        (WORDS, "get", Here(|| look_up(words(|fd| fd / LEAF)))),
     ),
     Pair(
         UNUSED,
-        ("no words", "open lowest, close", || reopen(words(|_| 0))),
-        ("words in the other leaf", "open lowest, close", || {
-            reopen(words(|fd| fd / LEAF))
-        }),
+        ("no words", PAIR, Here(|| reopen(words(|_| 0)))),
+        (WORDS, PAIR, Here(|| reopen(words(|fd| fd / LEAF)))),
+    ),
+    Pair(
+        "ports.reserve_vs_open",
+        named("open and close", || reopen(table(LIVE, |_| 0))),
+        named("reserve, install and close", reserve),
+    ),
+    Pair(
+        "ports.dup_min_vs_dup",
+        named("dup and close", dup),
+        named("dup_min and close", dup_min),
+    ),
+    Pair(
+        "ports.empty_close_range_ns",
+        named("open and close", || reopen(table(LIVE, |_| 0))),
+        named("close_range of nothing", empty_close_range),
+    ),
+    Pair(
+        "ports.empty_close_on_exec_ns",
+        named("open and close", || reopen(table(LIVE, |_| 0))),
+        named("close_on_exec of nothing", empty_close_on_exec),
+    ),
+    Pair(
+        "ports.c_open_vs_open",
+        ("in Rust", "open of a new file, close", Here(open_new)),
+        ("in C", "open of a new file, close", InC("open")),
+    ),
+    Pair(
+        "ports.c_table_vs_locked",
+        ("array under a lock", "get and put in C", InC("locked")),
+        ("fdt_table", "get and put in C", InC("acquire")),
+    ),
+    Pair(
+        "ports.fuse_vs_map",
+        (
+            "map under a lock",
+            "insert and release",
+            Here(handles_in_map),
+        ),
+        ("PrivateFiles", "insert and release", Here(handles)),
+    ),
+    Pair(
+        "ports.wasi_vs_list",
+        ("list under a lock", "path_open and fd_close", Here(listed)),
+        ("Files", "path_open and fd_close", Here(wasi_files)),
     ),
 ];
 
+/// A side that has the name of its operation.
+const fn named(operation: &'static str, work: fn() -> Worker<'static>) -> Side {
+    (operation, operation, Here(work))
+}
+
 const UNUSED: &str = "ports.unused_word_cost";
+const WORDS: &str = "words in the other leaf";
+const PAIR: &str = "open lowest, close";
 
 /// Makes a table of two leaves, with a word of each descriptor unless it is 0.
 fn words(word: fn(i32) -> i32) -> Files<Rcu<u64>> {
+    let files = table(2 * LEAF, word);
+    drop(files.close(USED));
+    files
+}
+
+/// Makes a table in which the lowest descriptors are open, with these words.
+fn table(live: i32, word: fn(i32) -> i32) -> Files<Rcu<u64>> {
     let files = Files::new();
-    for fd in 0..2 * LEAF {
+    for fd in 0..live {
         let data = (FdFlags::empty(), word(fd) as u64);
         let opened = files.open(FileRef::new_rcu(fd as u64), data);
         assert_eq!(opened.map(i32::from), Ok(fd), "it is the lowest");
     }
-    drop(files.close(USED));
     files
 }
 
@@ -154,12 +219,182 @@ fn look_up(files: Files<Rcu<u64>>) -> Worker<'static> {
     sum(move |fd| Some(**files.get(fd).ok()?))
 }
 
+fn get_with_data() -> Worker<'static> {
+    let files = words(|fd| fd);
+    sum(move |fd| {
+        let (file, data) = files.get_with_data(fd).ok()?;
+        Some(**file + data.word)
+    })
+}
+
+fn get_rcu() -> Worker<'static> {
+    let files = words(|fd| fd);
+    sum(move |fd| Some(*files.get_rcu(fd, &rcu::read_lock()).ok()?))
+}
+
+fn get_rcu_with_data() -> Worker<'static> {
+    let files = words(|fd| fd);
+    sum(move |fd| {
+        let section = rcu::read_lock();
+        let (file, data) = files.get_rcu_with_data(fd, &section).ok()?;
+        Some(*file + data.word)
+    })
+}
+
+fn dup3() -> Worker<'static> {
+    let files = words(|fd| fd);
+    each(move |_| {
+        let new = files.dup3(black_box(0), 1, FdFlags::empty());
+        new.ok().map(drop)
+    })
+}
+
+fn replace() -> Worker<'static> {
+    let files = words(|fd| fd);
+    let kept = files.get(0).expect("it is open");
+    each(move |_| {
+        let replaced = files.replace(black_box(1), kept.clone(), FdFlags::empty());
+        replaced.ok().map(drop)
+    })
+}
+
 fn reopen(files: Files<Rcu<u64>>) -> Worker<'static> {
     let kept = files.get(0).expect("it is open");
     each(move |_| {
         let fd = files.open(kept.clone(), FdFlags::empty()).ok()?;
         files.close(black_box(fd)).ok().map(drop)
     })
+}
+
+fn open_new() -> Worker<'static> {
+    let files = table(LIVE, |_| 0);
+    each(move |fd| {
+        let new = FileRef::new_rcu(fd as u64);
+        let fd = files.open(new, FdFlags::empty()).ok()?;
+        files.close(black_box(fd)).ok().map(drop)
+    })
+}
+
+fn reserve() -> Worker<'static> {
+    let files = table(LIVE, |_| 0);
+    let kept = files.get(0).expect("it is open");
+    each(move |_| {
+        let fd = files.reserve(FdFlags::empty()).ok()?.install(kept.clone());
+        files.close(black_box(fd)).ok().map(drop)
+    })
+}
+
+fn dup() -> Worker<'static> {
+    let files = table(LIVE, |_| 0);
+    each(move |fd| {
+        let new = files.dup(fd).ok()?;
+        files.close(black_box(new)).ok().map(drop)
+    })
+}
+
+fn dup_min() -> Worker<'static> {
+    let files = table(LIVE, |_| 0);
+    each(move |fd| {
+        let new = files.dup_min(fd, black_box(0), FdFlags::empty()).ok()?;
+        files.close(black_box(new)).ok().map(drop)
+    })
+}
+
+fn empty_close_range() -> Worker<'static> {
+    let files = table(LIVE, |_| 0);
+    each(move |_| {
+        let first = black_box(LIVE as u32);
+        files.close_range(first, u32::MAX, drop).ok().map(drop)
+    })
+}
+
+fn empty_close_on_exec() -> Worker<'static> {
+    let files = table(LIVE, |_| 0);
+    each(move |_| files.close_on_exec(drop).ok().map(drop))
+}
+
+/// The handles of a FUSE server.
+fn handles() -> Worker<'static> {
+    let map = fuse::HandleMap::new(1 << 20);
+    let data = || fuse::HandleData::new(1, Padded::new(1));
+    (0..HANDLES).for_each(|_| _ = map.insert(data()));
+    each(move |_| {
+        let handle = map.insert(data()).ok()?;
+        map.release(black_box(handle), 1).ok()
+    })
+}
+
+/// The same in the map that such servers have.
+fn handles_in_map() -> Worker<'static> {
+    let map = Locked::<RwLock<Handles>>::with_room(0);
+    let data = || Arc::new(Padded::new(1));
+    (0..HANDLES).for_each(|_| _ = map.open(data()));
+    each(move |_| {
+        let handle = map.open(data())?;
+        map.owned(black_box(handle))?;
+        map.close(handle)
+    })
+}
+
+/// The descriptors of a WASI instance.
+fn wasi_files() -> Worker<'static> {
+    let wasi = wasi::Wasi::with_limit(1 << 20);
+    let (read, none) = (wasi::Rights::FD_READ, wasi::Rights::empty());
+    let directory = wasi.preopen("home/", wasi::Rights::PATH_OPEN, read);
+    let directory = directory.expect("there is memory");
+    for _ in 0..LISTED {
+        wasi.path_open(directory, "log", read, none)
+            .expect("there is memory");
+    }
+    each(move |_| {
+        let fd = wasi.path_open(directory, "log", read, none).ok()?;
+        wasi.fd_close(black_box(fd)).ok()
+    })
+}
+
+/// The same in a list that an open searches from its beginning.
+fn listed() -> Worker<'static> {
+    let open = |path: &str| Some(Arc::new(format!("home/{path}")));
+    let list = RwLock::new(vec![open("log"); LISTED]);
+    each(move |_| {
+        let new = open(black_box("log"));
+        let mut slots = list.write().ok()?;
+        let free = slots.iter().position(Option::is_none);
+        let fd = free.unwrap_or(slots.len());
+        match slots.get_mut(fd) {
+            Some(slot) => *slot = new,
+            None => slots.push(new),
+        }
+        drop(slots);
+        let closed = list.write().ok()?.get_mut(black_box(fd))?.take();
+        closed.map(drop)
+    })
+}
+
+/// Compiles the program in C with the library that cargo has built beside this one, and starts it.
+fn program_in_c() -> anyhow::Result<Program> {
+    let own = env::current_exe()?;
+    let mut folders = own.ancestors().skip(1);
+    let libraries = folders.find_map(|folder| {
+        let inside = [
+            folder.join("deps/libfdtable_capi.a"),
+            folder.join("libfdtable_capi.a"),
+        ];
+        inside.into_iter().find(|library| library.is_file())
+    });
+    let library = libraries.context("libfdtable_capi.a is missing")?;
+    let folder = tempfile::tempdir()?;
+    let program = folder.path().join("table");
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-std=gnu11", "-O2", "-pthread", "-I", "crates/capi/include"])
+        .args(["-I", "crates/capi/tests/c_table"])
+        .arg("lab/bench/programs/table.c")
+        .args([&library, Path::new("-ldl"), Path::new("-lm")])
+        .args([Path::new("-o"), &program])
+        .current_dir(ROOT);
+    output(&mut compiler)?.context("`apt-get install gcc`")?;
+    Program::start("the table in C", &mut Command::new(program))
 }
 
 impl Ports {
@@ -180,9 +415,20 @@ impl Experiment for Ports {
     fn measure(&self, machine: Machine, progress: &dyn Progress) -> anyhow::Result<Report> {
         progress.begin("ports", self.rounds as u64);
         let length = Duration::from_millis(self.turn_ms);
-        let sides: Vec<Side> = PAIRS.iter().flat_map(|pair| [pair.1, pair.2]).collect();
+        let mut in_c = program_in_c();
+        let is_there = |pair: &Pair| in_c.is_ok() || !matches!(pair.2.2, InC(_));
+        let pairs: Vec<Pair> = PAIRS.into_iter().filter(is_there).collect();
+        let sides: Vec<Side> = pairs.iter().flat_map(|pair| [pair.1, pair.2]).collect();
         let ns = alternate(sides.len(), self.rounds, progress, |place, _| {
-            let ns = turn::turn(1, length, &|_| sides[place].2())?;
+            let ns = match (sides[place].2, &mut in_c) {
+                (Here(work), _) => turn::turn(1, length, &|_| work())?,
+                (InC(operation), Ok(program)) => {
+                    let request = format!("{operation} {}", length.as_nanos());
+                    let answer = program.ask_numbers(&request, "ns", TURN_LIMIT)?;
+                    answer.map_or(f64::NAN, |[ns]| ns)
+                }
+                (InC(_), Err(_)) => f64::NAN,
+            };
             ensure!(ns.is_finite(), "an operation failed");
             Ok(ns)
         })?;
@@ -193,15 +439,17 @@ impl Experiment for Ports {
             ns,
         };
         let rows: Vec<Row> = sides.into_iter().zip(ns).map(row).collect();
-        let title = "words of descriptors, and replacements";
+        let title = "words of descriptors, replacements, and ports";
         let mut report = Report::new(self, title, json!(self), &rows, machine)?;
-        show(&rows, &mut report);
+        show(&pairs, &rows, &mut report);
+        let missing = in_c.err().map(|why| format!("No rows in C: {why:#}."));
+        report.remarks.extend(missing);
         Ok(report)
     }
 }
 
-fn show(rows: &[Row], report: &mut Report) {
-    let (pairs, _) = rows.as_chunks::<2>();
+fn show(pairs: &[Pair], rows: &[Row], report: &mut Report) {
+    let (sides, _) = rows.as_chunks::<2>();
     let line = |[plain, other]: &[Row; 2]| {
         let [plain_ns, other_ns] = [plain, other].map(|row| row.ns.summary().median);
         let title = match other.name == other.operation {
@@ -219,15 +467,19 @@ fn show(rows: &[Row], report: &mut Report) {
     report.tables.push(Table::new(
         "Nanoseconds of operations beside the plain ones",
         ["", "plain", "other", "ratio"],
-        pairs.iter().map(line),
+        sides.iter().map(line),
     ));
     let mut figures: Vec<Figure> = Vec::new();
-    for (Pair(key, ..), [plain, other]) in PAIRS.iter().zip(pairs) {
+    for (Pair(key, ..), [plain, other]) in pairs.iter().zip(sides) {
         let case = match *key {
             UNUSED => format!(" {}", other.operation),
             _ => String::new(),
         };
-        let figure = Figure::of_case(key, &other.ns.over(&plain.ns), &case);
+        let measured = match key.ends_with("_ns") {
+            true => other.ns.summary(),
+            false => other.ns.over(&plain.ns),
+        };
+        let figure = Figure::of_case(key, &measured, &case);
         // Of the operations with one key, the worst.
         match figures.iter_mut().find(|it| it.key == *key) {
             Some(worst) if worst.value >= figure.value => {}
@@ -254,16 +506,10 @@ mod tests {
             turn_ms: 1,
         };
         let report = run(&ports, &Silent).expect("the tables do as they are asked");
-        assert_eq!(report.rows.len(), 10);
-        let mut keys: Vec<_> = report.headline.iter().map(|figure| figure.key).collect();
-        keys.sort_unstable();
-        let expected = [
-            "ports.owned_word_vs_plain",
-            "ports.replace_vs_dup3",
-            "ports.unused_word_cost",
-            "ports.word_lookup_vs_plain",
-        ];
-        assert_eq!(keys, expected);
-        assert_eq!(report.tables[0].rows.len(), 5);
+        // Without a C compiler, two pairs are left out.
+        let in_c = report.rows.len() - 22;
+        assert!([0, 4].contains(&in_c), "{:?}", report.remarks);
+        assert_eq!(report.headline.len(), 10 + in_c / 2);
+        assert_eq!(report.tables[0].rows.len(), 11 + in_c / 2);
     }
 }

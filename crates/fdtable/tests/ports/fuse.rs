@@ -15,33 +15,33 @@ pub(crate) type Handle = u64;
 
 /// State of an open file of the server.
 #[derive(Debug)]
-pub(crate) struct HandleData {
+pub(crate) struct HandleData<F = File> {
     inode: Inode,
-    pub(crate) file: File,
+    pub(crate) file: F,
 }
 
-impl HandleData {
-    pub(crate) fn new(inode: Inode, file: File) -> Self {
+impl<F> HandleData<F> {
+    pub(crate) fn new(inode: Inode, file: F) -> Self {
         Self { inode, file }
     }
 }
 
 /// The open handles of a mounted file system.
-pub(crate) struct HandleMap(PrivateFiles<HandleData>);
+pub(crate) struct HandleMap<F = File>(PrivateFiles<HandleData<F>>);
 
-impl HandleMap {
+impl<F: Send + Sync + 'static> HandleMap<F> {
     pub(crate) fn new(limit: u32) -> Self {
         Self(PrivateFiles::with_limit(limit))
     }
 
     /// Adds an open file, and returns the number for the kernel. Fails with EMFILE.
-    pub(crate) fn insert(&self, data: HandleData) -> io::Result<Handle> {
+    pub(crate) fn insert(&self, data: HandleData<F>) -> io::Result<Handle> {
         Ok(self.0.open(FileRef::new(data))?.to_bits())
     }
 
     /// Finds the file of a handle. Fails with EBADF, also if it is one of another inode. The file
     /// stays open while the request uses it, though the handle is released meanwhile.
-    pub(crate) fn get(&self, handle: Handle, inode: Inode) -> io::Result<FileRef<HandleData>> {
+    pub(crate) fn get(&self, handle: Handle, inode: Inode) -> io::Result<FileRef<HandleData<F>>> {
         let data = self.0.get(PrivateFd::from_bits(handle))?;
         if data.inode != inode {
             return Err(Error::BadFd.into());

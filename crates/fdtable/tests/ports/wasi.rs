@@ -3,7 +3,7 @@
 //! The base rights are in the lower half of the word, and the inheriting ones in the upper half. A
 //! bit marks preopened directories.
 
-use fdtable::{Error, Fd, FdData, FdFlags, FileRef, Files};
+use fdtable::{Error, FdData, FdFlags, FileRef, Files};
 
 bitflags::bitflags! {
     /// Permitted uses of a descriptor.
@@ -49,7 +49,6 @@ pub(crate) struct FdStat {
 }
 
 /// The descriptors of an instance.
-#[derive(Default)]
 pub(crate) struct Wasi {
     files: Files<Node>,
 }
@@ -58,6 +57,11 @@ pub(crate) struct Wasi {
 const PREOPENED: u64 = 1 << 63;
 
 impl Wasi {
+    pub(crate) fn with_limit(limit: u32) -> Self {
+        let files = Files::with_limit(limit);
+        Self { files }
+    }
+
     /// Opens a directory before the instance starts.
     pub(crate) fn preopen(&self, path: &str, base: Rights, inherit: Rights) -> Result<u32, Errno> {
         let data = FdData::new(FdFlags::empty(), packed(base, inherit) | PREOPENED);
@@ -185,9 +189,12 @@ impl From<Error> for Errno {
     }
 }
 
+#[cfg(test)]
 mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
+
+    use fdtable::Fd;
 
     use super::*;
 
@@ -197,7 +204,7 @@ mod tests {
     const NONE: Rights = Rights::empty();
 
     fn instance() -> Wasi {
-        let wasi = Wasi::default();
+        let wasi = Wasi::with_limit(1024);
         for path in ["in", "out", "err"] {
             let stream = node(path);
             let word = packed(READ | WRITE, NONE);
