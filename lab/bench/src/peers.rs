@@ -36,7 +36,7 @@ mod ours;
 mod player;
 mod rival;
 mod summary;
-mod theirs;
+pub(crate) mod theirs;
 
 use case::Case;
 pub use foreign::SlowBuilds;

@@ -3,6 +3,7 @@
 //! The loops are generic over it, so that each table has its own copy of them with its operations
 //! inlined.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use fdtable::{FileRef, RawFd, rcu};
@@ -59,12 +60,24 @@ pub(crate) trait Subject: Send + Sync + Sized + 'static {
         self.take(key).map(drop)
     }
 
-    /// Reads the value of an open object without a reference of the caller's own. Takes the lock if
-    /// the table has one.
-    fn borrowed(&self, key: Self::Key) -> Option<u64>;
+    /// Reads an open object without a reference of the caller's own. Takes the lock if the table
+    /// has one.
+    fn with<R>(&self, key: Self::Key, read: impl FnOnce(&Padded) -> R) -> Option<R>;
+
+    /// Takes a reference, or copies the object where there are no references.
+    fn get(&self, key: Self::Key) -> Option<Self::File>;
+
+    /// Reads the value of an open object without a reference of the caller's own.
+    #[inline]
+    fn borrowed(&self, key: Self::Key) -> Option<u64> {
+        self.with(key, |object| object.value)
+    }
 
     /// Takes a reference, reads the value, and drops the reference.
-    fn owned(&self, key: Self::Key) -> Option<u64>;
+    #[inline]
+    fn owned(&self, key: Self::Key) -> Option<u64> {
+        self.get(key).map(|file| file.borrow().value)
+    }
 
     /// Adds up the values of open objects, at most [`BATCH`] of them, without references.
     #[inline]
@@ -112,13 +125,13 @@ where
     }
 
     #[inline]
-    fn borrowed(&self, key: RawFd) -> Option<u64> {
-        Table::with(self, key, |object| object.value).ok()
+    fn with<R>(&self, key: RawFd, read: impl FnOnce(&Padded) -> R) -> Option<R> {
+        Table::with(self, key, read).ok()
     }
 
     #[inline]
-    fn owned(&self, key: RawFd) -> Option<u64> {
-        Table::get(self, key).map(|object| object.value).ok()
+    fn get(&self, key: RawFd) -> Option<Tb::Ref> {
+        Table::get(self, key).ok()
     }
 
     fn run_deferred() -> anyhow::Result<()> {
@@ -135,7 +148,7 @@ pub(crate) fn sum<K: Copy>(keys: &[K], look_up: impl Fn(K) -> Option<u64>) -> u6
 }
 
 /// Value that a table holds for each key.
-pub(crate) trait File: Send + Sync + 'static {
+pub(crate) trait File: Borrow<Padded> + Send + Sync + 'static {
     /// Bytes of the object that are in the table itself.
     const IN_PLACE: usize;
 
@@ -156,6 +169,13 @@ impl File for Object {
 
     fn another(&self) -> Self {
         Arc::clone(self)
+    }
+}
+
+impl Borrow<Padded> for RcuFile<Padded> {
+    #[inline]
+    fn borrow(&self) -> &Padded {
+        self
     }
 }
 

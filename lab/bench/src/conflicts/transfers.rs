@@ -78,24 +78,20 @@ pub(super) fn steps() -> impl Iterator<Item = usize> {
 /// If operations cannot be traced here, or a table fails.
 pub(crate) fn run() -> anyhow::Result<Vec<Row>> {
     let cpus = &mut simulate(MAX_CPUS)?;
-    let mut rows = rows::<Ours>(cpus)?;
-    rows.push(SharedTable::<Ours>::with(cpus, SharedTable::long_run)?);
-    rows.extend(rows_of_arcs::<RwLockVec<Padded>>(cpus)?);
+    let mut all = rows::<Ours>(cpus)?;
+    all.push(SharedTable::<Ours>::with(cpus, SharedTable::long_run)?);
+    all.extend(rows::<RwLockVec<Padded>>(cpus)?);
     #[cfg(feature = "experiments")]
     {
-        rows.extend(rows_of_arcs::<Swapped>(cpus)?);
-        rows.extend(rows_of_arcs::<Sharded>(cpus)?);
-        rows.extend(rows_of_arcs::<Dashed>(cpus)?);
+        all.extend(rows::<Swapped>(cpus)?);
+        all.extend(rows::<Sharded>(cpus)?);
+        all.extend(rows::<Dashed>(cpus)?);
     }
-    Ok(rows)
+    Ok(all)
 }
 
 fn rows<T: Table>(cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {
     SharedTable::<T>::with(cpus, SharedTable::rows)
-}
-
-fn rows_of_arcs<C: Container>(cpus: &mut Cpus) -> anyhow::Result<Vec<Row>> {
-    rows::<OfArcs<C>>(cpus)
 }
 
 /// Counts the transfers of the first `count` CPUs.
@@ -286,30 +282,28 @@ impl Table for Ours {
     }
 }
 
-/// A table of `Arc`s.
-struct OfArcs<C>(C);
-
-impl<C: Container> Table for OfArcs<C> {
+/// Tables of `Arc`s.
+impl<C: Container> Table for C {
     const NAME: &'static str = C::NAME;
     const OPENERS: usize = C::OPENERS;
 
     fn new() -> anyhow::Result<Self> {
-        Ok(OfArcs(C::with_limit(u64::from(LIMIT))))
+        Ok(C::with_limit(u64::from(LIMIT)))
     }
 
     fn open_new(&self) -> Result<u64, Error> {
-        self.0.open(Arc::new(Padded::new(7)))
+        self.open(Arc::new(Padded::new(7)))
     }
 
     fn close(&self, number: u64) -> Result<(), Error> {
-        self.0.close(number)
+        Container::close(self, number)
     }
 
     fn borrow(&self, number: u64) -> Result<u64, Error> {
-        self.0.with(number, |object| object.value)
+        self.with(number, |object| object.value)
     }
 
     fn get_and_put(&self, number: u64) -> Result<u64, Error> {
-        self.0.get(number).map(|object| object.value)
+        self.get(number).map(|object| object.value)
     }
 }

@@ -81,13 +81,13 @@ impl<Tb: Ours> Subject for Quiescent<Tb> {
     }
 
     #[inline]
-    fn borrowed(&self, key: RawFd) -> Option<u64> {
-        Subject::borrowed(&self.0, key)
+    fn with<R>(&self, key: RawFd, read: impl FnOnce(&Padded) -> R) -> Option<R> {
+        Subject::with(&self.0, key, read)
     }
 
     #[inline]
-    fn owned(&self, key: RawFd) -> Option<u64> {
-        Subject::owned(&self.0, key)
+    fn get(&self, key: RawFd) -> Option<Self::File> {
+        Subject::get(&self.0, key)
     }
 
     #[inline]

@@ -18,12 +18,15 @@ mod arc_swap_array;
 mod maps;
 mod slot_map;
 
+pub(crate) use arc_swap_array::Swapped;
+pub(crate) use maps::{Counted, Dash};
+
 pub(super) const MUTEX_SLAB: &str = "Mutex<Slab>, parking_lot";
 pub(super) const SHARDED_SLAB: &str = "sharded-slab of Arcs";
 
 /// Lists all of them.
 pub(super) fn all() -> Vec<Box<dyn Rival>> {
-    use maps::{Counted, Dash, Hashed, Index, Papaya, Scc};
+    use maps::{Hashed, Index, Papaya, Scc};
     vec![
         theirs::<RwLockVec<Padded>>("RwLock<Vec<Option<Arc>>>, parking_lot"),
         theirs::<Locked<RwLock<Numbered>>>("RwLock<Vec<Option<Arc>>>, std"),
@@ -41,7 +44,7 @@ pub(super) fn all() -> Vec<Box<dyn Rival>> {
         theirs::<Counted<Scc>>("scc::HashMap"),
         theirs::<Counted<Index>>("scc::HashIndex"),
         theirs::<slot_map::Map>("concurrent-slotmap"),
-        theirs::<arc_swap_array::Swapped>("array of ArcSwapOption"),
+        theirs::<Swapped>("array of ArcSwapOption"),
     ]
 }
 

@@ -6,6 +6,7 @@ use slab::Slab;
 
 use super::{Object, Subject};
 use crate::baseline::{State, Vector};
+use crate::lookup::Padded;
 
 /// Container under the lock `L`. A removed value is dropped after the lock is released.
 pub(crate) struct Locked<L>(L);
@@ -50,15 +51,14 @@ impl<L: Lock<Container: Container>> Subject for Locked<L> {
     }
 
     #[inline]
-    fn borrowed(&self, key: Self::Key) -> Option<u64> {
-        self.0
-            .read(|container| container.get(key).map(|object| object.value))?
+    fn with<R>(&self, key: Self::Key, read: impl FnOnce(&Padded) -> R) -> Option<R> {
+        let look_up = |container: &L::Container| container.get(key).map(|object| read(object));
+        self.0.read(look_up)?
     }
 
     #[inline]
-    fn owned(&self, key: Self::Key) -> Option<u64> {
-        let object = self.0.read(|container| container.get(key).cloned())??;
-        Some(object.value)
+    fn get(&self, key: Self::Key) -> Option<Object> {
+        self.0.read(|container| container.get(key).cloned())?
     }
 }
 

@@ -6,7 +6,7 @@
 
 use sharded_slab::Slab;
 
-use super::{Object, Subject};
+use super::{File, Object, Subject};
 use crate::lookup::Padded;
 
 impl Subject for Slab<Object> {
@@ -31,14 +31,13 @@ impl Subject for Slab<Object> {
     }
 
     #[inline]
-    fn borrowed(&self, key: usize) -> Option<u64> {
-        self.get(key).map(|object| object.value)
+    fn with<R>(&self, key: usize, read: impl FnOnce(&Padded) -> R) -> Option<R> {
+        self.get(key).map(|object| read(&object))
     }
 
     #[inline]
-    fn owned(&self, key: usize) -> Option<u64> {
-        let object = Object::clone(&*self.get(key)?);
-        Some(object.value)
+    fn get(&self, key: usize) -> Option<Object> {
+        self.get(key).map(|object| Object::clone(&object))
     }
 }
 
@@ -69,8 +68,13 @@ impl Subject for Slab<Padded> {
     }
 
     #[inline]
-    fn borrowed(&self, key: usize) -> Option<u64> {
-        self.get(key).map(|object| object.value)
+    fn with<R>(&self, key: usize, read: impl FnOnce(&Padded) -> R) -> Option<R> {
+        self.get(key).map(|object| read(&object))
+    }
+
+    #[inline]
+    fn get(&self, key: usize) -> Option<Padded> {
+        self.get(key).map(|object| object.another())
     }
 
     /// The guard keeps the object after a close, as long as the slab exists.

@@ -1,148 +1,89 @@
-//! Tables of other crates, whose descriptors are keys.
+//! Tables of other crates, as `peers` has them, whose descriptors are keys.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use arc_swap::ArcSwapOption;
+use conflict_tracer::MAX_CPUS;
 use dashmap::DashMap;
 use fdtable::Error;
-use parking_lot::Mutex;
 use rustc_hash::FxBuildHasher;
 use sharded_slab::Slab;
 
 use super::{Container, Object};
 use crate::lookup::Padded;
+use crate::peers::theirs::{self, Counted, Dash};
+use crate::subject::Subject;
 
-/// Each thread inserts into a part of its own; a lookup increments a count in the slot.
-pub(in super::super) struct Sharded(Slab<Object>);
+pub(in super::super) type Dashed = Keyed<Counted<Dash>>;
+pub(in super::super) type Sharded = Keyed<Slab<Object>>;
+pub(in super::super) type Swapped = Keyed<theirs::Swapped>;
 
-impl Container for Sharded {
+/// A rival whose keys are seen as numbers.
+pub(in super::super) struct Keyed<S>(S);
+
+/// A table of `peers` that is traced.
+pub(in super::super) trait Traced:
+    Subject<File = Object, Key: TryFrom<u64> + TryInto<u64>>
+{
+    const NAME: &'static str;
+    /// Most CPUs that are traced in opens and closes.
+    const OPENERS: usize = MAX_CPUS;
+
+    fn new() -> Self {
+        Self::with_room(1024)
+    }
+}
+
+impl Traced for Slab<Object> {
     const NAME: &'static str = "sharded-slab";
-
-    fn with_limit(_: u64) -> Self {
-        Sharded(Slab::new())
-    }
-
-    #[inline]
-    fn open(&self, file: Object) -> Result<u64, Error> {
-        let key = self.0.insert(file).ok_or(Error::TooManyFiles)?;
-        Ok(key as u64)
-    }
-
-    #[inline]
-    fn get(&self, number: u64) -> Result<Object, Error> {
-        let entry = self.0.get(number as usize).ok_or(Error::BadFd)?;
-        Ok(Arc::clone(&entry))
-    }
-
-    #[inline]
-    fn with<R>(&self, number: u64, look: impl FnOnce(&Padded) -> R) -> Result<R, Error> {
-        let entry = self.0.get(number as usize).ok_or(Error::BadFd)?;
-        Ok(look(&entry))
-    }
-
-    #[inline]
-    fn close(&self, number: u64) -> Result<(), Error> {
-        let file = self.0.take(number as usize).ok_or(Error::BadFd)?;
-        drop(file);
-        Ok(())
-    }
 }
 
-/// Readers take no lock; the free keys are on a stack under one.
-pub(in super::super) struct Swapped {
-    slots: Box<[ArcSwapOption<Padded>]>,
-    free: Mutex<Vec<u64>>,
-}
-
-impl Container for Swapped {
+impl Traced for theirs::Swapped {
     const NAME: &'static str = "array of ArcSwapOption";
     /// A store scans the debt slots of every thread that ever borrowed: that takes very many steps.
     const OPENERS: usize = 8;
-
-    fn with_limit(limit: u64) -> Self {
-        let limit = limit.min(1024);
-        Swapped {
-            slots: (0..limit).map(|_| ArcSwapOption::empty()).collect(),
-            free: Mutex::new((0..limit).rev().collect()),
-        }
-    }
-
-    #[inline]
-    fn open(&self, file: Object) -> Result<u64, Error> {
-        let number = self.free.lock().pop().ok_or(Error::TooManyFiles)?;
-        self.slots[number as usize].store(Some(file));
-        Ok(number)
-    }
-
-    #[inline]
-    fn get(&self, number: u64) -> Result<Object, Error> {
-        let slot = self.slots.get(number as usize).ok_or(Error::BadFd)?;
-        slot.load_full().ok_or(Error::BadFd)
-    }
-
-    #[inline]
-    fn with<R>(&self, number: u64, look: impl FnOnce(&Padded) -> R) -> Result<R, Error> {
-        let slot = self.slots.get(number as usize).ok_or(Error::BadFd)?;
-        let file = slot.load();
-        file.as_ref().map(|file| look(file)).ok_or(Error::BadFd)
-    }
-
-    #[inline]
-    fn close(&self, number: u64) -> Result<(), Error> {
-        let slot = self.slots.get(number as usize).ok_or(Error::BadFd)?;
-        let file = slot.swap(None).ok_or(Error::BadFd)?;
-        self.free.lock().push(number);
-        drop(file);
-        Ok(())
-    }
 }
 
-/// A lock for each of many shards. There are as many as the map would have on a machine with 256
-/// CPUs. Keys are counted up.
-pub(in super::super) struct Dashed {
-    map: DashMap<u64, Object, FxBuildHasher>,
-    next: Counter,
-}
-
-/// On lines of its own.
-#[repr(align(128))]
-struct Counter(AtomicU64);
-
-impl Container for Dashed {
+impl Traced for Counted<Dash> {
     const NAME: &'static str = "dashmap";
 
+    /// There are as many shards as the map would have on a machine with 256 CPUs.
+    fn new() -> Self {
+        Counted::of(DashMap::with_hasher_and_shard_amount(FxBuildHasher, 1024))
+    }
+}
+
+impl<S: Traced> Keyed<S> {
+    #[inline]
+    fn find<R>(&self, key: u64, act: impl FnOnce(&S, S::Key) -> Option<R>) -> Result<R, Error> {
+        let key = key.try_into().map_err(|_| Error::BadFd)?;
+        act(&self.0, key).ok_or(Error::BadFd)
+    }
+}
+
+impl<S: Traced> Container for Keyed<S> {
+    const NAME: &'static str = S::NAME;
+    const OPENERS: usize = S::OPENERS;
+
     fn with_limit(_: u64) -> Self {
-        Dashed {
-            map: DashMap::with_hasher_and_shard_amount(FxBuildHasher, 1024),
-            next: Counter(AtomicU64::new(0)),
-        }
+        Keyed(S::new())
     }
 
     #[inline]
     fn open(&self, file: Object) -> Result<u64, Error> {
-        // Only uniqueness matters.
-        let key = self.next.0.fetch_add(1, Ordering::Relaxed);
-        self.map.insert(key, file);
-        Ok(key)
+        let key = self.0.open(file).ok_or(Error::TooManyFiles)?;
+        key.try_into().map_err(|_| Error::TooManyFiles)
     }
 
     #[inline]
-    fn get(&self, number: u64) -> Result<Object, Error> {
-        let entry = self.map.get(&number).ok_or(Error::BadFd)?;
-        Ok(Arc::clone(&entry))
+    fn get(&self, key: u64) -> Result<Object, Error> {
+        self.find(key, S::get)
     }
 
     #[inline]
-    fn with<R>(&self, number: u64, look: impl FnOnce(&Padded) -> R) -> Result<R, Error> {
-        let entry = self.map.get(&number).ok_or(Error::BadFd)?;
-        Ok(look(&entry))
+    fn with<R>(&self, key: u64, look: impl FnOnce(&Padded) -> R) -> Result<R, Error> {
+        self.find(key, |table, key| table.with(key, look))
     }
 
     #[inline]
-    fn close(&self, number: u64) -> Result<(), Error> {
-        let (_, file) = self.map.remove(&number).ok_or(Error::BadFd)?;
-        drop(file);
-        Ok(())
+    fn close(&self, key: u64) -> Result<(), Error> {
+        self.find(key, S::close)
     }
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::lookup::Padded;
 use crate::subject::{Object, Subject};
 
-pub(super) struct Swapped {
+pub(crate) struct Swapped {
     slots: Box<[ArcSwapOption<Padded>]>,
     /// The descriptor that was closed last is allocated first.
     free: Mutex<Vec<u32>>,
@@ -43,14 +43,13 @@ impl Subject for Swapped {
     }
 
     #[inline]
-    fn borrowed(&self, key: u32) -> Option<u64> {
+    fn with<R>(&self, key: u32, read: impl FnOnce(&Padded) -> R) -> Option<R> {
         let slot = self.slots.get(key as usize)?.load();
-        slot.as_ref().map(|object| object.value)
+        slot.as_ref().map(|object| read(object))
     }
 
     #[inline]
-    fn owned(&self, key: u32) -> Option<u64> {
-        let object = self.slots.get(key as usize)?.load_full()?;
-        Some(object.value)
+    fn get(&self, key: u32) -> Option<Object> {
+        self.slots.get(key as usize)?.load_full()
     }
 }

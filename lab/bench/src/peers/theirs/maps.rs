@@ -7,6 +7,7 @@ use papaya::HashMap as PapayaMap;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use scc::{Guard, HashIndex, HashMap as SccMap};
 
+use crate::lookup::Padded;
 use crate::subject::locked::Container;
 use crate::subject::{Object, Subject, sum};
 
@@ -43,7 +44,7 @@ impl Container for Hashed {
 }
 
 /// A shared map whose keys are counted up, and never reused.
-pub(super) struct Counted<M> {
+pub(crate) struct Counted<M> {
     map: M,
     next: Counter,
 }
@@ -54,10 +55,10 @@ pub(super) struct Counted<M> {
 struct Counter(AtomicU64);
 
 /// Map that threads share.
-pub(super) trait Shared: Default + Send + Sync + 'static {
+pub(crate) trait Shared: Default + Send + Sync + 'static {
     fn insert(&self, key: u64, file: Object) -> Option<()>;
     fn remove(&self, key: u64) -> Option<Object>;
-    fn with<R>(&self, key: u64, read: impl Fn(&Object) -> R) -> Option<R>;
+    fn with<R>(&self, key: u64, read: impl FnOnce(&Object) -> R) -> Option<R>;
 
     #[inline]
     fn delete(&self, key: u64) -> Option<()> {
@@ -70,16 +71,21 @@ pub(super) trait Shared: Default + Send + Sync + 'static {
     }
 }
 
+impl<M> Counted<M> {
+    /// Makes a table of an empty map.
+    pub(crate) fn of(map: M) -> Self {
+        let next = Counter::default();
+        Counted { map, next }
+    }
+}
+
 impl<M: Shared> Subject for Counted<M> {
     type File = Object;
     type Key = u64;
     type Reader = ();
 
     fn with_room(_most: u32) -> Self {
-        Counted {
-            map: M::default(),
-            next: Counter::default(),
-        }
+        Counted::of(M::default())
     }
 
     fn reader() {}
@@ -103,14 +109,13 @@ impl<M: Shared> Subject for Counted<M> {
     }
 
     #[inline]
-    fn borrowed(&self, key: u64) -> Option<u64> {
-        self.map.with(key, |object| object.value)
+    fn with<R>(&self, key: u64, read: impl FnOnce(&Padded) -> R) -> Option<R> {
+        self.map.with(key, |object| read(object))
     }
 
     #[inline]
-    fn owned(&self, key: u64) -> Option<u64> {
-        let object = self.map.with(key, Object::clone)?;
-        Some(object.value)
+    fn get(&self, key: u64) -> Option<Object> {
+        self.map.with(key, Object::clone)
     }
 
     #[inline]
@@ -120,7 +125,7 @@ impl<M: Shared> Subject for Counted<M> {
 }
 
 /// A lock for each of several shards, four for each CPU.
-pub(super) type Dash = DashMap<u64, Object, FxBuildHasher>;
+pub(crate) type Dash = DashMap<u64, Object, FxBuildHasher>;
 
 impl Shared for Dash {
     #[inline]
@@ -134,7 +139,7 @@ impl Shared for Dash {
     }
 
     #[inline]
-    fn with<R>(&self, key: u64, read: impl Fn(&Object) -> R) -> Option<R> {
+    fn with<R>(&self, key: u64, read: impl FnOnce(&Object) -> R) -> Option<R> {
         DashMap::get(self, &key).map(|object| read(&object))
     }
 }
@@ -159,7 +164,7 @@ impl Shared for Papaya {
     }
 
     #[inline]
-    fn with<R>(&self, key: u64, read: impl Fn(&Object) -> R) -> Option<R> {
+    fn with<R>(&self, key: u64, read: impl FnOnce(&Object) -> R) -> Option<R> {
         self.pin().get(&key).map(read)
     }
 
@@ -185,7 +190,7 @@ impl Shared for Scc {
     }
 
     #[inline]
-    fn with<R>(&self, key: u64, read: impl Fn(&Object) -> R) -> Option<R> {
+    fn with<R>(&self, key: u64, read: impl FnOnce(&Object) -> R) -> Option<R> {
         self.read_sync(&key, |_, object| read(object))
     }
 }
@@ -214,7 +219,7 @@ impl Shared for Index {
     }
 
     #[inline]
-    fn with<R>(&self, key: u64, read: impl Fn(&Object) -> R) -> Option<R> {
+    fn with<R>(&self, key: u64, read: impl FnOnce(&Object) -> R) -> Option<R> {
         self.peek_with(&key, |_, object| read(object))
     }
 

@@ -4,6 +4,7 @@
 
 use concurrent_slotmap::{SlotId, SlotMap};
 
+use crate::lookup::Padded;
 use crate::subject::{Memory, Object, Subject, sum};
 
 /// Limit of removed slots that are not freed yet. They wait for a thread that was preempted under
@@ -40,14 +41,13 @@ impl Subject for Map {
     }
 
     #[inline]
-    fn borrowed(&self, key: SlotId) -> Option<u64> {
-        self.get(key, &self.pin()).map(|object| object.value)
+    fn with<R>(&self, key: SlotId, read: impl FnOnce(&Padded) -> R) -> Option<R> {
+        self.get(key, &self.pin()).map(|object| read(object))
     }
 
     #[inline]
-    fn owned(&self, key: SlotId) -> Option<u64> {
-        let object = self.get(key, &self.pin()).cloned()?;
-        Some(object.value)
+    fn get(&self, key: SlotId) -> Option<Object> {
+        self.get(key, &self.pin()).cloned()
     }
 
     #[inline]
