@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::degraded::{self, Extent};
 use crate::library::Package;
 use crate::loom::{self, Exploration};
-use crate::process::{self, End, Finished, Process, TestBinary};
+use crate::process::{self, End, Process, TestBinary};
 use crate::steps::{AfterFailure, Steps, Verdict};
 use crate::tally::Tally;
 use crate::{
@@ -62,9 +62,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     })?;
     // After the tests: it puts another library in the place of theirs.
     lane.step("misuses of the table for C, with checks", || {
-        let finished = tests(&with_checks()).quiet().finish()?;
-        tally.add(&finished.output);
-        succeeded(&finished, "cargo test")
+        run_quietly(tests(&with_checks()), &mut tally)
     })?;
     let (others, tests_of_others) = others.join().map_err(|_| "a check panicked")??;
     tally += tests_of_others;
@@ -98,9 +96,7 @@ fn beside_the_tests() -> Result<(Steps, Tally)> {
     steps.judge("the example kernel in C", kernel::boot_in_c)?;
     for features in FEATURES {
         steps.step(&format!("tests of {features}"), || {
-            let finished = tests(features).quiet().finish()?;
-            tally.add(&finished.output);
-            succeeded(&finished, "cargo test")
+            run_quietly(tests(features), &mut tally)
         })?;
     }
     // The lowest crate, which is what calls the C library. The long checks run all tests.
@@ -118,10 +114,7 @@ pub(crate) fn test_for_musl(what: &str, tally: &mut Tally) -> Result<Verdict> {
             "the target is not installed (rustup target add {MUSL})"
         )));
     }
-    let tests = tests(what).args(["--target", MUSL]);
-    let finished = tests.quiet().finish()?;
-    tally.add(&finished.output);
-    succeeded(&finished, "cargo test")?;
+    run_quietly(tests(what).args(["--target", MUSL]), tally)?;
     Ok(Verdict::Passed)
 }
 
@@ -190,13 +183,15 @@ fn models() -> Result<Verdict> {
     })
 }
 
-/// Fails, and prints what a process has printed, unless it has ended well.
-fn succeeded(finished: &Finished, what: &str) -> Result {
+/// Runs tests, and prints what they have printed if one fails.
+fn run_quietly(tests: Process, tally: &mut Tally) -> Result {
+    let finished = tests.quiet().finish()?;
+    tally.add(&finished.output);
     match finished.end {
         End::Success => Ok(()),
         _ => {
             print!("{}", finished.output);
-            Err(format!("{what} failed").into())
+            Err("cargo test failed".into())
         }
     }
 }

@@ -24,10 +24,7 @@ const SAME_COPY: &str = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX2,-AVX,-AVX_Fas
 pub(crate) fn run(arguments: &[String]) -> Result {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match &words[..] {
-        [] => match check()? {
-            Verdict::Skipped(why) => Err(why.into()),
-            _ => Ok(()),
-        },
+        [] => check()?.required(),
         ["--write"] => {
             let text = format!("{HEADER}{}.\n{}", compiler()?, measure()?);
             fs::write(root().join(BUDGETS), text)?;

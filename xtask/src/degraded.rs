@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::library::{self, Package};
 use crate::process::{self, End, Finished, Process, TestBinary};
-use crate::steps::{AfterFailure, Steps, Verdict, sum_up};
+use crate::steps::{Verdict, judge_all, sum_up};
 use crate::tally::Tally;
 use crate::{Result, loom, no_arguments, pool, target};
 
@@ -78,30 +78,19 @@ const LIMIT: Duration = Duration::from_secs(10 * 60);
 
 pub(crate) fn run(arguments: &[String]) -> Result {
     no_arguments(arguments)?;
-    let mut steps = Steps::new(AfterFailure::GoOn);
-    let binaries = build()?;
-    for form in FORMS {
-        steps.judge(form.name, || {
-            form.test(&binaries, Extent::Whole, None, &mut Tally::default())
-        })?;
-    }
-    print!("{}", steps.table());
-    steps.finish()
+    in_all_forms(None).map(Verdict::show)
 }
 
-/// Runs all tests in all forms, for a log.
-pub(crate) fn in_all_forms(log: &Path) -> Result<Verdict> {
+/// Runs all tests in all forms, and sums them up.
+pub(crate) fn in_all_forms(log: Option<&Path>) -> Result<Verdict> {
     let binaries = build()?;
-    let mut skipped = Vec::new();
-    let mut failed = Vec::new();
-    for form in FORMS {
-        match form.test(&binaries, Extent::Whole, Some(log), &mut Tally::default()) {
-            Ok(Verdict::Passed) => {}
-            Ok(Verdict::Skipped(why) | Verdict::NotFinished(why)) => skipped.push(why),
-            Err(error) => failed.push(format!("{}: {error}", form.name)),
-        }
-    }
-    sum_up(&failed, &skipped)
+    judge_all(FORMS.iter().map(|form| {
+        println!("{}", form.name);
+        let mut tally = Tally::default();
+        let verdict = form.test(&binaries, Extent::Whole, log, &mut tally);
+        println!("{tally}");
+        (form.name, verdict)
+    }))
 }
 
 /// Builds the tests of the library, and the examples with them.

@@ -13,14 +13,15 @@
 //! of the target: installed, or as source, which cargo then builds with the tests. The step
 //! installs nothing, and reports what is missing.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::process::{self, End, Process};
-use crate::steps::{Verdict, sum_up};
+use crate::steps::{Verdict, judge_all};
 use crate::tally::Tally;
-use crate::toolchain::{self, Standard};
-use crate::{Result, fail_with, target};
+use crate::toolchain::{self, Standard, can_run};
+use crate::{Result, fail_with, listed, target};
 
 /// An architecture, and what builds and runs its programs.
 pub(crate) struct Machine {
@@ -69,36 +70,8 @@ const LIMIT: Duration = Duration::from_secs(15 * 60);
 /// Names the command that tests start themselves with.
 const RUNNER: &str = "FDTABLE_TEST_RUNNER";
 
-/// Tests that cannot run under QEMU, by their full names, each with the reason.
-const SKIPPED: &[(&str, &str)] = &[
-    (
-        "a_child_goes_on_whatever_the_others_were_doing",
-        QEMU_STARTS_NO_THREAD,
-    ),
-    (
-        "a_section_of_the_thread_that_forks_goes_on",
-        QEMU_STARTS_NO_THREAD,
-    ),
-    (
-        "the_fences_of_a_child_reach_its_threads",
-        QEMU_STARTS_NO_THREAD,
-    ),
-    (
-        "a_child_of_a_fork_starts_its_own_worker",
-        QEMU_STARTS_NO_THREAD,
-    ),
-    (
-        "the_worker_blocks_signals_of_faults_if_a_program_asks_for_it",
-        "QEMU itself never has the signals of faults blocked",
-    ),
-    (
-        "memory_of_counts_comes_with_a_table",
-        "QEMU sets no limit to the memory of a program",
-    ),
-];
-
-const QEMU_STARTS_NO_THREAD: &str =
-    "the child of a process with several threads starts a thread, and QEMU aborts or waits forever";
+/// Tests that cannot run under QEMU.
+const SKIPPED: &str = "xtask/foreign-skipped.txt";
 
 /// A compiler for a target.
 pub(crate) struct Compiler {
@@ -108,28 +81,23 @@ pub(crate) struct Compiler {
 
 /// Runs the tests on each machine that has what they need.
 pub(crate) fn run(log: &Path) -> Result<Verdict> {
-    let mut missing = Vec::new();
-    let mut failed = Vec::new();
-    let mut tested = 0;
-    for (test, reason) in SKIPPED {
-        println!("skipped: {test}: {reason}");
+    let skipped = listed::read(SKIPPED)?;
+    for (test, reason) in &skipped {
+        println!("skipped: {test} {reason}");
     }
-    for machine in MACHINES {
-        match machine.compiler() {
-            Err(packages) => missing.push(format!("{} needs {packages}", machine.triple)),
+    judge_all(MACHINES.iter().map(|machine| {
+        let verdict = match machine.compiler() {
+            Err(packages) => Ok(Verdict::Skipped(format!(
+                "{} needs {packages}",
+                machine.triple
+            ))),
             Ok(compiler) => {
-                tested += 1;
-                if let Err(error) = machine.test(&compiler, log) {
-                    println!("FAILED: {error}");
-                    failed.push(error.to_string());
-                }
+                let tested = machine.test(&compiler, &skipped, log);
+                tested.map(|()| Verdict::Passed)
             }
-        }
-    }
-    match sum_up(&failed, &missing)? {
-        Verdict::NotFinished(why) if tested == 0 => Ok(Verdict::Skipped(why)),
-        verdict => Ok(verdict),
-    }
+        };
+        (machine.triple, verdict)
+    }))
 }
 
 impl Machine {
@@ -139,7 +107,6 @@ impl Machine {
     ///
     /// Returns the packages of Debian with what is missing.
     pub(crate) fn compiler(&self) -> std::result::Result<Compiler, String> {
-        let can_run = |program| Process::new(program).arg("--version").read().is_ok();
         let compiler = COMPILERS.iter().find_map(|path| {
             let standard = toolchain::standard_of(path, self.triple)?;
             Some(Compiler { path, standard })
@@ -158,27 +125,27 @@ impl Machine {
     }
 
     /// Builds the tests and runs each binary.
-    fn test(&self, compiler: &Compiler, log: &Path) -> Result {
+    fn test(&self, compiler: &Compiler, skipped: &BTreeMap<String, String>, log: &Path) -> Result {
         let mut tally = Tally::default();
-        let mut skipped = 0;
+        let mut left_out = 0;
         let mut failed = Vec::new();
         for binary in process::test_binaries(self.tests(compiler))? {
-            let process = self.tests_of(&binary).log(log).quiet();
+            let process = self.tests_of(&binary, skipped.keys()).log(log).quiet();
             let line = process.line();
             let finished = process.finish()?;
             tally.add(&finished.output);
-            skipped += filtered_out(&finished.output);
+            left_out += filtered_out(&finished.output);
             match finished.end {
                 End::Success => {}
                 End::Failure(status) => failed.push(format!("{line}: {status}")),
                 End::TimedOut => failed.push(format!("{line}: not finished in time")),
             }
         }
-        println!("{}: {tally}, {skipped} not for QEMU", self.triple);
-        if skipped != SKIPPED.len() {
+        println!("{}: {tally}, {left_out} not for QEMU", self.triple);
+        let listed = skipped.len();
+        if left_out != listed {
             failed.push(format!(
-                "of {} tests that are skipped, {skipped} exist",
-                SKIPPED.len()
+                "of {listed} tests that are skipped, {left_out} exist"
             ));
         }
         fail_with(&failed)
@@ -208,8 +175,8 @@ impl Machine {
     }
 
     /// The tests of a binary that can run under QEMU.
-    fn tests_of(&self, binary: &Path) -> Process {
-        let skipping = SKIPPED.iter().flat_map(|(test, _)| ["--skip", test]);
+    fn tests_of<'a>(&self, binary: &Path, skipped: impl Iterator<Item = &'a String>) -> Process {
+        let skipping = skipped.flat_map(|test| ["--skip", test]);
         Process::new(self.qemu)
             .args(["-L", self.libraries])
             .arg(binary)

@@ -18,11 +18,12 @@ use std::time::Duration;
 
 use crate::loom::Exploration;
 use crate::process::{End, Process};
-use crate::steps::{Steps, Verdict, sum_up};
+use crate::steps::{Steps, Verdict, judge_all, sum_up};
 use crate::tally::Tally;
 use crate::toolchain::{self, is_installed};
 use crate::{
-    Result, check, degraded, foreign, instructions, library, package, programs, root, source,
+    Result, check, degraded, foreign, instructions, library, listed, package, programs, root,
+    source,
 };
 
 /// The list of all steps.
@@ -69,7 +70,6 @@ fn function(step: &str) -> Option<fn() -> Result<Verdict>> {
     Some(match step {
         "models" => models,
         "leaks" => leaks,
-        "threads" => threads,
         "kernel" => kernel,
         "bare-metal" => bare_metal,
         "targets" => targets,
@@ -126,24 +126,8 @@ const TARGETS: &[&str] = &[
     "riscv64gc-unknown-linux-gnu",
 ];
 
-/// Tests that leak on purpose, which is what they are about.
-const LEAKING: &[&str] = &[
-    "a_magazine_with_objects_is_not_dropped",
-    "an_iterator_that_is_forgotten_leaves_a_mark",
-    // The payload of a panic whose drop panics again is not dropped.
-    "a_panic_whose_payload_panics_too_stops_no_queue",
-    // One of the uses that tables have had is forgotten.
-    "a_fork_replaces_whatever_a_table_has_had",
-    // References are forgotten until no index of counts by CPU is left.
-    "files_are_released_once_when_leaked_ones_have_all_indexes",
-    // The values have an owner that the test leaves out.
-    "a_part_as_large_as_the_value_is_not_moved_out",
-    // A worker lives as long as the process.
-    "a_start_that_fails_is_tried_again_by_a_later_call_but_not_by_each",
-    "the_exit_of_a_child_that_never_had_the_worker_takes_no_lock",
-    // The child has the memory of threads that it does not have.
-    "a_child_of_an_unknown_fork_exits",
-];
+/// Tests that leak on purpose.
+const LEAKING: &str = "xtask/leaking-tests.txt";
 
 pub(crate) fn run(arguments: &[String]) -> Result {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -286,16 +270,12 @@ fn leaks() -> Result<Verdict> {
             .env("CARGO_TARGET_DIR", root().join("target/sanitized"))
             .arg("--")
     };
-    let skipping = LEAKING.iter().flat_map(|test| ["--skip", test]);
-    all([sanitized("1").args(skipping), sanitized("0").args(LEAKING)])
-}
-
-/// The thread sanitizer does not see fences, and the readers of grace periods stand on them: it
-/// reports races that are none. The models are what looks at the orderings.
-fn threads() -> Result<Verdict> {
-    Ok(Verdict::Skipped(
-        "it knows no fences, on which grace periods stand: see models".to_owned(),
-    ))
+    let leaking = listed::read(LEAKING)?;
+    let skipping = leaking.keys().flat_map(|test| ["--skip", test]);
+    all([
+        sanitized("1").args(skipping),
+        sanitized("0").args(leaking.keys()),
+    ])
 }
 
 fn kernel() -> Result<Verdict> {
@@ -344,7 +324,7 @@ fn musl() -> Result<Verdict> {
 }
 
 fn degraded() -> Result<Verdict> {
-    degraded::in_all_forms(&log_of("degraded"))
+    degraded::in_all_forms(Some(&log_of("degraded")))
 }
 
 fn foreign() -> Result<Verdict> {
@@ -356,20 +336,11 @@ fn foreign() -> Result<Verdict> {
 }
 
 fn others() -> Result<Verdict> {
-    let mut failed = Vec::new();
-    let mut missing = Vec::new();
-    for program in programs::all() {
-        println!("{}", program.line());
-        match programs::judge(program.log(log_of("programs")).quiet()) {
-            Ok(Verdict::NotFinished(why) | Verdict::Skipped(why)) => missing.push(why),
-            Ok(Verdict::Passed) => {}
-            Err(error) => {
-                println!("FAILED: {error}");
-                failed.push(error.to_string());
-            }
-        }
-    }
-    sum_up(&failed, &missing)
+    judge_all(programs::PROGRAMS.iter().map(|&name| {
+        println!("{name}");
+        let program = programs::script(name).log(log_of("programs"));
+        (name, programs::judge(program.quiet()))
+    }))
 }
 
 #[cfg(test)]

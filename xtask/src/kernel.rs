@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::process::{End, Process};
 use crate::steps::Verdict;
-use crate::toolchain::is_installed;
+use crate::toolchain::{can_run, is_installed};
 use crate::{Result, root, target};
 
 /// Exit status of QEMU when the kernel writes 0x10 to its exit device.
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (cpus, profile) = match words[..] {
         [] => ("4", "release"),
-        ["--c"] => return required(boot_in_c()?),
+        ["--c"] => return boot_in_c()?.required(),
         ["--debug"] => ("4", "dev"),
         ["--cpus", cpus] => (cpus, "release"),
         ["--cpus", cpus, "--debug"] => (cpus, "dev"),
@@ -35,15 +35,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     if !(1..=64).contains(&cpus) {
         return Err("the kernel knows 1 to 64 CPUs".into());
     }
-    required(boot(cpus, profile)?)
-}
-
-/// Fails unless a kernel was booted.
-fn required(verdict: Verdict) -> Result {
-    match verdict {
-        Verdict::Skipped(why) | Verdict::NotFinished(why) => Err(why.into()),
-        Verdict::Passed => Ok(()),
-    }
+    boot(cpus, profile)?.required()
 }
 
 /// Builds the kernel and boots it. Skipped where there is no QEMU.
@@ -58,12 +50,7 @@ pub(crate) fn boot_in_c() -> Result<Verdict> {
 }
 
 fn boot_in_qemu(cpus: u32, build: impl FnOnce() -> Result<PathBuf>) -> Result<Verdict> {
-    if Process::new("qemu-system-x86_64")
-        .arg("--version")
-        .quiet()
-        .read()
-        .is_err()
-    {
+    if !can_run("qemu-system-x86_64") {
         let why = "no qemu-system-x86_64: Debian has it in qemu-system-x86";
         return Ok(Verdict::Skipped(why.to_owned()));
     }

@@ -56,10 +56,7 @@ struct Explored {
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result {
-    match parse(arguments)?.explore()? {
-        Verdict::Passed => Ok(()),
-        Verdict::NotFinished(what) | Verdict::Skipped(what) => Err(what.into()),
-    }
+    parse(arguments)?.explore()?.required()
 }
 
 fn parse(arguments: &[String]) -> Result<Exploration> {

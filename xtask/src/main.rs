@@ -20,6 +20,7 @@ mod instructions;
 mod kernel;
 mod layers;
 mod library;
+mod listed;
 mod loom;
 mod mutate;
 mod package;

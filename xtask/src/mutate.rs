@@ -6,7 +6,7 @@
 //!   in the source (`source`) and weakened at run time, without a new build: under `cfg(loom)`, the
 //!   atomics of the crate look at their caller's place (`crates/sync/src/platform/atomic.rs`). A
 //!   run that records these places says which models can catch a mutation. Mutations that no model
-//!   catches are on a list, with reasons (`allowed`); the list must be exact.
+//!   catches are on a list, with reasons ([`ALLOWED`]); the list must be exact.
 //! - Checks, locks and steps that are left out: markers in the source, and a list of what happens
 //!   to the code behind each, in a copy that is built for each (`structural`).
 
@@ -17,14 +17,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::process::{End, Finished, Process, test_binaries};
-use crate::{Result, pool, root, target};
+use crate::{Result, listed, pool, root, target};
 
-mod allowed;
 mod source;
 mod structural;
 
 use source::Site;
 use structural::{Copy, Structural};
+
+/// The mutations that no model catches.
+const ALLOWED: &str = "xtask/mutations-allowed.txt";
 
 /// The crates with orderings and models.
 const CRATES: [&str; 6] = [
@@ -114,11 +116,11 @@ pub(crate) fn mutate(arguments: &[String]) -> Result {
     };
     let everything = enumerate()?;
     let known: HashSet<String> = everything.iter().map(|found| found.site.clone()).collect();
-    let allowed = allowed::read()?;
+    let allowed = listed::read(ALLOWED)?;
     let mut wrong: Vec<String> = allowed
         .keys()
         .filter(|key| !everything.iter().any(|mutation| mutation.key == **key))
-        .map(|key| format!("{} has what is not in the source: {key}", allowed::PATH))
+        .map(|key| format!("{} has what is not in the source: {key}", ALLOWED))
         .collect();
     let mutations: Vec<Mutation> = everything
         .into_iter()
@@ -267,7 +269,7 @@ fn weaken(
         match (verdict, allowed.contains_key(key)) {
             (Verdict::Caught(_), false) => caught += 1,
             (Verdict::Caught(model), true) => {
-                wrong.push(format!("{} has what {model} catches: {key}", allowed::PATH));
+                wrong.push(format!("{} has what {model} catches: {key}", ALLOWED));
             }
             (_, true) => listed += 1,
             (_, false) => wrong.push(verdict.line(key, false)),
@@ -533,7 +535,7 @@ mod tests {
     #[test]
     fn the_list_has_only_mutations_of_the_source() {
         let mutations = enumerate().unwrap();
-        for key in allowed::read().unwrap().keys() {
+        for key in listed::read(ALLOWED).unwrap().keys() {
             let found = mutations.iter().any(|mutation| mutation.key == *key);
             assert!(found, "not in the source: {key}");
         }

@@ -24,10 +24,7 @@ fn main() -> Result<(), fdtable::Error> {
 
 pub(crate) fn run(arguments: &[String]) -> Result {
     no_arguments(arguments)?;
-    if let Verdict::NotFinished(why) | Verdict::Skipped(why) = check()? {
-        println!("not finished: {why}");
-    }
-    Ok(())
+    check().map(Verdict::show)
 }
 
 /// Does all that publishing does but the upload; then looks at the archives, and builds the program

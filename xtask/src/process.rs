@@ -94,7 +94,6 @@ impl Process {
     }
 
     /// Runs in another directory than the root of the workspace.
-    #[allow(dead_code)] // Mutations run in a copy of the workspace.
     pub(crate) fn directory(mut self, directory: impl AsRef<Path>) -> Self {
         self.command.current_dir(directory);
         self

@@ -7,7 +7,8 @@ use crate::Result;
 use crate::process::{End, Process};
 use crate::steps::{AfterFailure, Steps, Verdict};
 
-const PROGRAMS: &[&str] = &["sqlite", "python", "binaries", "trees"];
+/// All programs.
+pub(crate) const PROGRAMS: &[&str] = &["sqlite", "python", "binaries", "trees"];
 
 /// The status of a script whose program the mirror does not have (`scripts/programs/sources.sh`).
 const NO_SOURCE: i32 = 77;
@@ -30,11 +31,6 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     script(name).args(rest).run()
 }
 
-/// All programs, each with the arguments that its script has by itself.
-pub(crate) fn all() -> Vec<Process> {
-    PROGRAMS.iter().map(|name| script(name)).collect()
-}
-
 /// Runs a script to its end. A program whose source the mirror lists but does not have is not
 /// finished: that is no failure of fdtable.
 ///
@@ -55,7 +51,8 @@ pub(crate) fn judge(script: Process) -> Result<Verdict> {
     }
 }
 
-fn script(name: &str) -> Process {
+/// The program of that name, with the arguments that its script has by itself.
+pub(crate) fn script(name: &str) -> Process {
     Process::new(crate::root().join("scripts/programs").join(name))
 }
 

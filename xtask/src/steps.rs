@@ -24,6 +24,44 @@ pub(crate) enum Verdict {
     Skipped(String),
 }
 
+impl Verdict {
+    /// Fails unless everything was checked.
+    pub(crate) fn required(self) -> Result {
+        match self {
+            Verdict::Passed => Ok(()),
+            Verdict::NotFinished(why) | Verdict::Skipped(why) => Err(why.into()),
+        }
+    }
+
+    /// Prints what was not checked.
+    pub(crate) fn show(self) {
+        if let Err(why) = self.required() {
+            println!("not finished: {why}");
+        }
+    }
+}
+
+/// Sums up the parts of a step, each with its name. It is skipped if all are.
+pub(crate) fn judge_all<'a>(
+    parts: impl IntoIterator<Item = (&'a str, Result<Verdict>)>,
+) -> Result<Verdict> {
+    let (mut failed, mut missing, mut passed) = (Vec::new(), Vec::new(), 0);
+    for (name, verdict) in parts {
+        match verdict {
+            Ok(Verdict::Passed) => passed += 1,
+            Ok(Verdict::NotFinished(why) | Verdict::Skipped(why)) => missing.push(why),
+            Err(error) => {
+                println!("FAILED: {name}: {error}");
+                failed.push(format!("{name}: {error}"));
+            }
+        }
+    }
+    match sum_up(&failed, &missing)? {
+        Verdict::NotFinished(why) if passed == 0 => Ok(Verdict::Skipped(why)),
+        verdict => Ok(verdict),
+    }
+}
+
 /// Sums up parts of a step: those that failed, and those that could not run.
 pub(crate) fn sum_up(failed: &[String], missing: &[String]) -> Result<Verdict> {
     if !failed.is_empty() {

@@ -17,6 +17,11 @@ pub(crate) fn installed(version: &str) -> Option<String> {
     names.filter(is_wanted).map(str::to_owned).next()
 }
 
+/// Returns true if a program of that name can be run.
+pub(crate) fn can_run(program: &str) -> bool {
+    Process::new(program).arg("--version").read().is_ok()
+}
+
 /// Source of a target's standard library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standard {

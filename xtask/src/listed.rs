@@ -1,17 +1,14 @@
-//! The list of mutations that no model catches, each with its reason.
+//! Lists of exceptions, each with its reason.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use crate::{Result, root};
 
-/// The list, below the root of the workspace.
-pub(super) const PATH: &str = "xtask/mutations-allowed.txt";
-
-/// The keys of the mutations on the list, each with its reason.
-pub(super) fn read() -> Result<BTreeMap<String, String>> {
-    let text = fs::read_to_string(root().join(PATH))?;
-    parse(&text).map_err(|error| format!("{PATH}: {error}").into())
+/// The keys on a list, whose path is below the root of the workspace, each with its reason.
+pub(crate) fn read(path: &str) -> Result<BTreeMap<String, String>> {
+    let text = fs::read_to_string(root().join(path))?;
+    parse(&text).map_err(|error| format!("{path}: {error}").into())
 }
 
 /// Reads paragraphs: lines of a reason, each after `# `, then the keys that it holds for. A
