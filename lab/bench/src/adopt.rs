@@ -9,10 +9,10 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::UsageWho;
 use serde::Serialize;
 use serde_json::json;
 
@@ -20,7 +20,7 @@ use crate::child::output;
 use crate::experiment::{Effort, Experiment, Progress};
 use crate::machine::Machine;
 use crate::report::Report;
-use crate::usage::duration;
+use crate::usage::Usage;
 
 /// The repository.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -94,10 +94,11 @@ fn crate_of_ones_own(folder: &Path, report: &mut Report) -> anyhow::Result<()> {
     let mut packages: Vec<&str> = tree.lines().collect();
     packages.sort_unstable();
     packages.dedup();
-    let before = time_of_children()?;
+    let before = Usage::of(UsageWho::RUSAGE_CHILDREN)?;
     let build = "cargo build --quiet --release --config profile.release.strip=true";
     run(build, &own, None)?;
-    let seconds = (time_of_children()? - before).as_secs_f64();
+    let used = Usage::of(UsageWho::RUSAGE_CHILDREN)?.since(&before);
+    let seconds = (used.user + used.system).as_secs_f64();
     let bytes = fs::metadata(own.join("target/release/own"))?.len();
     // The crate itself is among them.
     report.figure("adopt.dependencies", Some((packages.len() - 1) as f64));
@@ -116,12 +117,6 @@ fn run(line: &str, folder: &Path, path: Option<&Path>) -> anyhow::Result<String>
         command.env_remove(variable);
     }
     output(&mut command)?.with_context(|| format!("{line}: not installed"))
-}
-
-/// Reads the CPU time of all children that have ended.
-fn time_of_children() -> anyhow::Result<Duration> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-    Ok(duration(usage.user_time()) + duration(usage.system_time()))
 }
 
 #[cfg(test)]

@@ -58,8 +58,6 @@ pub struct Ports {
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     name: &'static str,
-    operation: &'static str,
-    threads: usize,
     ns: Samples,
 }
 
@@ -91,94 +89,47 @@ enum Work {
 }
 use Work::{Here, InC};
 
-/// One side of a pair: its name, its operation, and the work.
-type Side = (&'static str, &'static str, Work);
+/// One side of a pair: its name and the work.
+type Side = (&'static str, Work);
 
 /// An operation that is compared with a plainer one: the figure, the plain side, and the other. The
 /// figure is the ratio, or the time of the other side if its name ends with its unit.
 #[derive(Clone, Copy)]
 struct Pair(&'static str, Side, Side);
 
-const PAIRS: [Pair; 13] = [
-    Pair(
-        "ports.replace_vs_dup3",
-        named("dup3", dup3),
-        named("replace", replace),
-    ),
-    Pair(
-        "ports.owned_word_vs_plain",
-        named("get", || look_up(words(|fd| fd))),
-        named("get_with_data", get_with_data),
-    ),
-    Pair(
-        "ports.word_lookup_vs_plain",
-        named("get_rcu", get_rcu),
-        named("get_rcu_with_data", get_rcu_with_data),
-    ),
-    Pair(
-        UNUSED,
-        ("no words", "get", Here(|| look_up(words(|_| 0)))),
-        (WORDS, "get", Here(|| look_up(words(|fd| fd / LEAF)))),
-    ),
-    Pair(
-        UNUSED,
-        ("no words", PAIR, Here(|| reopen(words(|_| 0)))),
-        (WORDS, PAIR, Here(|| reopen(words(|fd| fd / LEAF)))),
-    ),
-    Pair(
-        "ports.reserve_vs_open",
-        named("open and close", || reopen(table(LIVE, |_| 0))),
-        named("reserve, install and close", reserve),
-    ),
-    Pair(
-        "ports.dup_min_vs_dup",
-        named("dup and close", dup),
-        named("dup_min and close", dup_min),
-    ),
-    Pair(
-        "ports.empty_close_range_ns",
-        named("open and close", || reopen(table(LIVE, |_| 0))),
-        named("close_range of nothing", empty_close_range),
-    ),
-    Pair(
-        "ports.empty_close_on_exec_ns",
-        named("open and close", || reopen(table(LIVE, |_| 0))),
-        named("close_on_exec of nothing", empty_close_on_exec),
-    ),
-    Pair(
-        "ports.c_open_vs_open",
-        ("in Rust", "open of a new file, close", Here(open_new)),
-        ("in C", "open of a new file, close", InC("open")),
-    ),
-    Pair(
-        "ports.c_table_vs_locked",
-        ("array under a lock", "get and put in C", InC("locked")),
-        ("fdt_table", "get and put in C", InC("acquire")),
-    ),
-    Pair(
-        "ports.fuse_vs_map",
-        (
-            "map under a lock",
-            "insert and release",
-            Here(handles_in_map),
-        ),
-        ("PrivateFiles", "insert and release", Here(handles)),
-    ),
-    Pair(
-        "ports.wasi_vs_list",
-        ("list under a lock", "path_open and fd_close", Here(listed)),
-        ("Files", "path_open and fd_close", Here(wasi_files)),
-    ),
-];
-
-/// A side that has the name of its operation.
-const fn named(operation: &'static str, work: fn() -> Worker<'static>) -> Side {
-    (operation, operation, Here(work))
+macro_rules! pairs {
+    ($($key:literal: $plain:literal $plain_work:expr, $other:literal $other_work:expr;)+) => {
+        [$(Pair($key, ($plain, $plain_work), ($other, $other_work)),)+]
+    };
 }
 
-const UNUSED: &str = "ports.unused_word_cost";
-const WORDS: &str = "words in the other leaf";
-const PAIR: &str = "open lowest, close";
+const PAIRS: [Pair; 13] = pairs! {
+    "ports.replace_vs_dup3": "dup3" Here(dup3), "replace" Here(replace);
+    "ports.owned_word_vs_plain": "get" Here(get), "get_with_data" Here(get_with_data);
+    "ports.word_lookup_vs_plain":
+        "get_rcu" Here(get_rcu), "get_rcu_with_data" Here(get_rcu_with_data);
+    "ports.unused_word_cost":
+        "get without words" Here(|| look_up(words(|_| 0))),
+        "get beside words" Here(|| look_up(words(|fd| fd / LEAF)));
+    "ports.unused_word_cost":
+        "open and close without words" Here(|| reopen(words(|_| 0))),
+        "open and close beside words" Here(|| reopen(words(|fd| fd / LEAF)));
+    "ports.reserve_vs_open":
+        "open and close" Here(open), "reserve, install and close" Here(reserve);
+    "ports.dup_min_vs_dup": "dup and close" Here(dup), "dup_min and close" Here(dup_min);
+    "ports.empty_close_range_ns":
+        "open and close" Here(open), "close_range of nothing" Here(empty_close_range);
+    "ports.empty_close_on_exec_ns":
+        "open and close" Here(open), "close_on_exec of nothing" Here(empty_close_on_exec);
+    "ports.c_open_vs_open":
+        "open of a new file and close" Here(open_new), "the same in C" InC("open");
+    "ports.c_table_vs_locked":
+        "get and put in C, array under a lock" InC("locked"), "fdt_table" InC("acquire");
+    "ports.fuse_vs_map":
+        "insert and release, map under a lock" Here(handles_in_map), "PrivateFiles" Here(handles);
+    "ports.wasi_vs_list":
+        "path_open and fd_close, list under a lock" Here(listed), "Files" Here(wasi_files);
+};
 
 /// Makes a table of two leaves, with a word of each descriptor unless it is 0.
 fn words(word: fn(i32) -> i32) -> Files<Rcu<u64>> {
@@ -213,6 +164,10 @@ fn each(mut act: impl FnMut(i32) -> Option<()> + 'static) -> Worker<'static> {
 
 fn sum(look_up: impl Fn(i32) -> Option<u64> + 'static) -> Worker<'static> {
     each(move |fd| look_up(black_box(fd)).map(|value| _ = black_box(value)))
+}
+
+fn get() -> Worker<'static> {
+    look_up(words(|fd| fd))
 }
 
 fn look_up(files: Files<Rcu<u64>>) -> Worker<'static> {
@@ -264,6 +219,10 @@ fn reopen(files: Files<Rcu<u64>>) -> Worker<'static> {
         let fd = files.open(kept.clone(), FdFlags::empty()).ok()?;
         files.close(black_box(fd)).ok().map(drop)
     })
+}
+
+fn open() -> Worker<'static> {
+    reopen(table(LIVE, |_| 0))
 }
 
 fn open_new() -> Worker<'static> {
@@ -416,11 +375,11 @@ impl Experiment for Ports {
         progress.begin("ports", self.rounds as u64);
         let length = Duration::from_millis(self.turn_ms);
         let mut in_c = program_in_c();
-        let is_there = |pair: &Pair| in_c.is_ok() || !matches!(pair.2.2, InC(_));
+        let is_there = |pair: &Pair| in_c.is_ok() || !matches!(pair.2.1, InC(_));
         let pairs: Vec<Pair> = PAIRS.into_iter().filter(is_there).collect();
         let sides: Vec<Side> = pairs.iter().flat_map(|pair| [pair.1, pair.2]).collect();
         let ns = alternate(sides.len(), self.rounds, progress, |place, _| {
-            let ns = match (sides[place].2, &mut in_c) {
+            let ns = match (sides[place].1, &mut in_c) {
                 (Here(work), _) => turn::turn(1, length, &|_| work())?,
                 (InC(operation), Ok(program)) => {
                     let request = format!("{operation} {}", length.as_nanos());
@@ -432,12 +391,7 @@ impl Experiment for Ports {
             ensure!(ns.is_finite(), "an operation failed");
             Ok(ns)
         })?;
-        let row = |((name, operation, _), ns)| Row {
-            name,
-            operation,
-            threads: 1,
-            ns,
-        };
+        let row = |((name, _), ns)| Row { name, ns };
         let rows: Vec<Row> = sides.into_iter().zip(ns).map(row).collect();
         let title = "words of descriptors, replacements, and ports";
         let mut report = Report::new(self, title, json!(self), &rows, machine)?;
@@ -452,13 +406,9 @@ fn show(pairs: &[Pair], rows: &[Row], report: &mut Report) {
     let (sides, _) = rows.as_chunks::<2>();
     let line = |[plain, other]: &[Row; 2]| {
         let [plain_ns, other_ns] = [plain, other].map(|row| row.ns.summary().median);
-        let title = match other.name == other.operation {
-            true => format!("{} for {}", other.name, plain.name),
-            false => format!("{}, {}", other.operation, other.name),
-        };
         let quotient = ratio(other.ns.over(&plain.ns).median);
         [
-            title,
+            format!("{} for {}", other.name, plain.name),
             nanoseconds(plain_ns),
             nanoseconds(other_ns),
             quotient,
@@ -471,8 +421,9 @@ fn show(pairs: &[Pair], rows: &[Row], report: &mut Report) {
     ));
     let mut figures: Vec<Figure> = Vec::new();
     for (Pair(key, ..), [plain, other]) in pairs.iter().zip(sides) {
+        // Two pairs have one key.
         let case = match *key {
-            UNUSED => format!(" {}", other.operation),
+            "ports.unused_word_cost" => format!(" {}", other.name),
             _ => String::new(),
         };
         let measured = match key.ends_with("_ns") {
@@ -488,10 +439,10 @@ fn show(pairs: &[Pair], rows: &[Row], report: &mut Report) {
         }
     }
     report.headline.extend(figures);
-    report.remarks.push(format!(
-        "{UNUSED} compares tables within one build. What the code for words costs is shown by \
-         --compare with a run of a build from before words: rows of lookup, peers and slab."
-    ));
+    let limit = "ports.unused_word_cost compares tables within one build. What the code for words \
+         costs is shown by --compare with a run of a build from before words: rows of lookup, peers \
+         and slab.";
+    report.remarks.push(limit.to_owned());
 }
 
 #[cfg(test)]

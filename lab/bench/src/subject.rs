@@ -147,16 +147,14 @@ pub(crate) fn sum<K: Copy>(keys: &[K], look_up: impl Fn(K) -> Option<u64>) -> u6
     })
 }
 
-/// Value that a table holds for each key.
-pub(crate) trait File: Borrow<Padded> + Send + Sync + 'static {
+/// Value that a table holds for each key. A clone is a further reference, or a further object where
+/// there are no references.
+pub(crate) trait File: Borrow<Padded> + Clone + Send + Sync + 'static {
     /// Bytes of the object that are in the table itself.
     const IN_PLACE: usize;
 
     /// Creates an object and its first reference.
     fn new(value: u64) -> Self;
-
-    /// Creates a further reference, or a further object where there are no references.
-    fn another(&self) -> Self;
 }
 
 impl File for Object {
@@ -165,10 +163,6 @@ impl File for Object {
     #[inline]
     fn new(value: u64) -> Self {
         Arc::new(Padded::new(value as usize))
-    }
-
-    fn another(&self) -> Self {
-        Arc::clone(self)
     }
 }
 
@@ -186,10 +180,6 @@ impl File for RcuFile<Padded> {
     fn new(value: u64) -> Self {
         RcuFile(FileRef::new_rcu(Padded::new(value as usize)))
     }
-
-    fn another(&self) -> Self {
-        self.clone()
-    }
 }
 
 impl File for Padded {
@@ -198,9 +188,5 @@ impl File for Padded {
     #[inline]
     fn new(value: u64) -> Self {
         Padded::new(value as usize)
-    }
-
-    fn another(&self) -> Self {
-        Padded::new(self.value as usize)
     }
 }

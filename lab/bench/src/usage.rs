@@ -20,7 +20,12 @@ pub(crate) struct Usage {
 impl Usage {
     /// Reads the usage of the process until now.
     pub(crate) fn now() -> anyhow::Result<Self> {
-        let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+        Self::of(UsageWho::RUSAGE_SELF)
+    }
+
+    /// Reads the usage of the process, or of all its children that have ended.
+    pub(crate) fn of(who: UsageWho) -> anyhow::Result<Self> {
+        let usage = getrusage(who)?;
         Ok(Usage {
             user: duration(usage.user_time()),
             system: duration(usage.system_time()),
@@ -46,7 +51,7 @@ pub(crate) fn thread_time() -> anyhow::Result<Duration> {
 }
 
 /// Converts a time of the system.
-pub(crate) fn duration(time: TimeVal) -> Duration {
+fn duration(time: TimeVal) -> Duration {
     Duration::from_secs(time.tv_sec().unsigned_abs())
         + Duration::from_micros(time.tv_usec().unsigned_abs())
 }

@@ -30,6 +30,7 @@ pub(super) const RWLOCK_VEC: &str = "RwLock<Vec<Option<Arc>>>, owned";
 pub(super) const RWLOCK_VEC_HELD: &str = "RwLock<Vec<Option<Arc>>>, lock held";
 
 /// Object of 64 bytes. With the count before it no two objects share an accessed line.
+#[derive(Clone)]
 pub(crate) struct Padded {
     /// Its descriptor.
     pub(crate) value: u64,

@@ -1,10 +1,9 @@
 //! Rivals in processes of their own: tables that are not written in Rust.
 //!
-//! Each is a program under `lab/bench/rivals`. Its source is embedded in this program, which
-//! builds it on the machine where it runs. The rival stays alive and answers requests over its
-//! standard streams for a turn, for growth, or for a footprint, so that its turns alternate with
-//! those of the others. It measures time itself, around the same loop as ours and with its threads
-//! on the same CPUs.
+//! Each is a program under `lab/bench/rivals`, which this program builds. The rival stays alive and
+//! answers requests over its standard streams for a turn, for growth, or for a footprint, so that
+//! its turns alternate with those of the others. It measures time itself, around the same loop as
+//! ours and with its threads on the same CPUs.
 //!
 //! The sequences of lookups are sent to it, so that they are the same for all tables.
 

@@ -66,7 +66,7 @@ impl<S: Subject> Rival for Player<S> {
     fn growth(&mut self, most: u32) -> anyhow::Result<Option<Tail>> {
         let table = S::with_room(most.saturating_add(ROOM));
         let file = S::File::new(0);
-        let ready: Vec<_> = (0..most).map(|_| file.another()).collect();
+        let ready: Vec<_> = (0..most).map(|_| file.clone()).collect();
         let mut durations = Durations::new()?;
         for file in ready {
             let file = black_box(file);
@@ -92,7 +92,7 @@ impl<S: Subject> Rival for Player<S> {
         // Boxed, so that the table itself is in the heap too.
         let table = Box::new(S::with_room(live.saturating_add(ROOM)));
         for _ in 0..live {
-            table.open(file.another()).context("it is full")?;
+            table.open(file.clone()).context("it is full")?;
         }
         let used = bytes_in_use()?.unwrap_or(f64::NAN) - before;
         drop(table);
@@ -185,7 +185,7 @@ impl<S: Subject> Filled<S> {
     #[inline(never)]
     fn clone_pairs(&self, file: &S::File) -> Option<()> {
         for _ in 0..PAIRS {
-            let key = self.table.open(file.another())?;
+            let key = self.table.open(file.clone())?;
             self.table.close(black_box(key))?;
         }
         Some(())

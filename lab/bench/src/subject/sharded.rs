@@ -6,7 +6,7 @@
 
 use sharded_slab::Slab;
 
-use super::{File, Object, Subject};
+use super::{Object, Subject};
 use crate::lookup::Padded;
 
 impl Subject for Slab<Object> {
@@ -74,7 +74,7 @@ impl Subject for Slab<Padded> {
 
     #[inline]
     fn get(&self, key: usize) -> Option<Padded> {
-        self.get(key).map(|object| object.another())
+        self.get(key).map(|object| object.clone())
     }
 
     /// The guard keeps the object after a close, as long as the slab exists.

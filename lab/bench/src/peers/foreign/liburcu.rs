@@ -8,24 +8,8 @@ use std::process::Command;
 use super::{Foreign, Missing};
 use crate::child::{Program, output};
 
-/// Sources of the programs: one unit with its parts.
-const SOURCES: [(&str, &str); 9] = [
-    ("rival.c", include_str!("../../../rivals/liburcu/rival.c")),
-    ("size.h", include_str!("../../../rivals/liburcu/size.h")),
-    ("turn.h", include_str!("../../../rivals/liburcu/turn.h")),
-    ("work.h", include_str!("../../../rivals/liburcu/work.h")),
-    ("hash.h", include_str!("../../../rivals/liburcu/hash.h")),
-    ("array.h", include_str!("../../../rivals/liburcu/array.h")),
-    (
-        "numbers.h",
-        include_str!("../../../rivals/liburcu/numbers.h"),
-    ),
-    ("file.h", include_str!("../../../rivals/liburcu/file.h")),
-    (
-        "flavour.h",
-        include_str!("../../../rivals/liburcu/flavour.h"),
-    ),
-];
+/// Source of the programs: one unit, with its parts beside it.
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/rivals/liburcu/rival.c");
 
 /// A build of one of the programs.
 struct Variant {
@@ -86,14 +70,10 @@ fn compile(
     directory: &Path,
 ) -> Result<std::path::PathBuf, String> {
     let program = directory.join("rival");
-    for (name, source) in SOURCES {
-        std::fs::write(directory.join(name), source)
-            .map_err(|error| format!("{name} cannot be written: {error}"))?;
-    }
     let mut compiler = Command::new(compiler);
     compiler
         .args(["-std=gnu11", "-O2", "-pthread", "-o"])
-        .args([&program, &directory.join("rival.c")])
+        .args([&program, Path::new(SOURCE)])
         .args(options)
         .arg("-lurcu-common");
     match output(&mut compiler) {
