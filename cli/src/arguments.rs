@@ -14,7 +14,7 @@ pub(crate) use experiments::*;
 
 /// A kernel's descriptor table as a library, and its cost compared with others.
 ///
-/// Without a command: what the five systems of the library gain, on one screen, in 90 seconds.
+/// Without a command: what the five systems of the library gain, on one screen.
 #[derive(Debug, Parser)]
 #[command(name = "fdtable", version)]
 pub(crate) struct Arguments {

@@ -27,7 +27,7 @@ const BEGIN: &str = "<!-- figure: ";
 const END: &str = " -->";
 
 /// Units that make a number a figure.
-const UNITS: &[&str] = &[" ns", " µs", " ms", " times"];
+const UNITS: &[&str] = &[" ns", " µs", " ms", " seconds", " minutes", " times"];
 
 type Values<'a> = BTreeMap<String, &'a str>;
 
@@ -143,6 +143,10 @@ mod tests {
         assert_eq!(
             unmarked("of 64\n<!-- figure: a.d -->16.0 µs, 20 times"),
             Some("<!-- figure: a.d -->16.0 µs, 20 times")
+        );
+        assert_eq!(
+            unmarked("it builds in 3 minutes"),
+            Some("it builds in 3 minutes")
         );
         assert_eq!(unmarked("of 64 slots\n<!-- figure: a.d -->16.0 µs"), None);
     }
