@@ -40,8 +40,8 @@ bitflags::bitflags! {
         const ASYNC = 0o20000;
         /// Kept and ignored: there is no storage to synchronise with.
         const DSYNC = 0o10000;
-        /// Kept and ignored for regular files: there is no page cache to bypass. Refused for other
-        /// files.
+        /// Kept and ignored for regular files: there is no page cache to bypass. A pipe writes
+        /// packets. Refused for other files.
         const DIRECT = 0o40000;
         /// Kept and ignored: all files may be large.
         const LARGEFILE = 0o100000;
@@ -113,16 +113,8 @@ impl Status {
         }
     }
 
-    /// Sets the flags that `fcntl` may change on a regular file: those of [`set`](Self::set) and
-    /// `O_DIRECT`.
-    pub(crate) fn set_of_regular(&self, flags: OpenFlags) {
-        let changeable = OpenFlags::CHANGEABLE | OpenFlags::DIRECT;
-        let kept = self.get() - changeable;
-        self.flags.store((kept | flags & changeable).bits());
-    }
-
-    /// Sets the flags that `fcntl` may change: `O_APPEND`, `O_NONBLOCK`, `O_NOATIME`. The rest
-    /// stays. In Linux: `F_SETFL`.
+    /// Sets the flags that `fcntl` may change: `O_APPEND`, `O_NONBLOCK`, `O_NOATIME`, and
+    /// `O_DIRECT`, which the caller has checked. The rest stays. In Linux: `F_SETFL`.
     pub fn set(&self, flags: OpenFlags) {
         let kept = self.get() - OpenFlags::CHANGEABLE;
         let changed = flags & OpenFlags::CHANGEABLE;
@@ -136,14 +128,16 @@ impl OpenFlags {
         .union(Self::CHANGEABLE)
         .union(Self::SYNC)
         .union(Self::PATH)
-        .union(Self::DIRECT)
         .union(Self::ASYNC)
         .union(Self::LARGEFILE)
         .union(Self::NOFOLLOW)
         .union(Self::TMPFILE);
 
     /// Status flags that `fcntl(F_SETFL)` changes.
-    const CHANGEABLE: Self = Self::APPEND.union(Self::NONBLOCK).union(Self::NOATIME);
+    const CHANGEABLE: Self = Self::APPEND
+        .union(Self::NONBLOCK)
+        .union(Self::NOATIME)
+        .union(Self::DIRECT);
 
     /// Returns true if the access mode allows reading. With `PATH`, none does.
     pub fn can_read(self) -> bool {

@@ -31,11 +31,28 @@ static void creating(void) {
 
 /* A packet pipe: each read takes one packet. */
 static void packets(void) {
-    int ends[2];
+    int ends[2], waiting = -1;
     CALL(pipe2(ends, O_DIRECT));
+    VALUE(fcntl(3, F_GETFL) & O_DIRECT);
+    VALUE(fcntl(4, F_GETFL) & O_DIRECT);
     CALL(write(4, "one", 3));
     CALL(write(4, "two", 3));
-    CALL(read(3, page, 100));
+    CALL(write(4, "three", 5));
+    CALL(ioctl(3, FIONREAD, &waiting));
+    VALUE(waiting);
+    TEXT(read_text(3));
+    CALL(read(3, page, 1));
+    struct iovec in[2] = {{page, 2}, {page + 2, 2}}, out[2] = {{"he", 2}, {"llo", 3}};
+    CALL(readv(3, in, 2));
+    VALUE(page[3]);
+    CALL(writev(4, out, 2));
+    CALL(write(4, page, 0));
+    CALL(write(4, page, 2 * 4096 + 10));
+    TEXT(read_text(3));
+    CALL(read(3, page, 5));
+    CALL(read(3, page, 5000));
+    CALL(read(3, page, 5000));
+    CALL(fcntl(3, F_SETFL, O_NONBLOCK));
     CALL(read(3, page, 1));
 }
 
@@ -166,6 +183,52 @@ static void woken(void) {
     CALL(write(ends[1], page, 65536));
     pthread_create(&thread, NULL, close_slowly, &ends[0]);
     CALL(write(ends[1], page, 10));
+    pthread_join(thread, NULL);
+}
+
+/* Packets beside other bytes, and the pages that they take. */
+static void packets_and_bytes(void) {
+    int ends[2], packets = 0;
+    CALL(pipe2(ends, O_DIRECT | O_NONBLOCK));
+    while (write(4, "x", 1) == 1) packets++;
+    VALUE(packets);
+    struct pollfd poll_out = {4, POLLOUT, 0};
+    CALL(poll(&poll_out, 1, 0));
+    CALL(fcntl(4, F_SETPIPE_SZ, 4096));
+    CALL(fcntl(4, F_SETPIPE_SZ, 131072));
+    CALL(write(4, page, 100000));
+    CALL(read(3, page, 100));
+    CALL(poll(&poll_out, 1, 0));
+    while (read(3, page, sizeof page) > 0) {}
+    CALL(fcntl(4, F_SETFL, O_NONBLOCK));
+    CALL(write(4, "ab", 2));
+    CALL(fcntl(4, F_SETFL, O_NONBLOCK | O_DIRECT));
+    CALL(write(4, "cd", 2));
+    CALL(write(4, page, 4096));
+    CALL(write(4, "ef", 2));
+    CALL(fcntl(4, F_SETFL, O_NONBLOCK));
+    CALL(write(4, "gh", 2));
+    CALL(write(4, "ij", 2));
+    CALL(read(3, page, 10000));
+    TEXT(read_text(3));
+    TEXT(read_text(3));
+    CALL(fcntl(4, F_SETFL, O_NONBLOCK | O_DIRECT));
+    CALL(write(4, "12345", 5));
+    CALL(open("file", O_RDWR | O_CREAT, 0600));
+    CALL(splice(3, NULL, 5, NULL, 2, 0));
+    TEXT(read_text(3));
+    CALL(mkfifo("fifo", 0600));
+    CALL(open("fifo", O_RDWR | O_DIRECT));
+    CALL(open("fifo", O_RDWR));
+    CALL(fcntl(6, F_SETFL, O_DIRECT));
+    CALL(write(6, "one", 3));
+    CALL(write(6, "two", 3));
+    TEXT(read_text(6));
+    TEXT(read_text(6));
+    pthread_t thread;
+    CALL(pipe2(ends, O_DIRECT));
+    pthread_create(&thread, NULL, drain_slowly, &ends[0]);
+    CALL(write(ends[1], page, 100000));
     pthread_join(thread, NULL);
 }
 
@@ -470,6 +533,7 @@ static const struct section sections[] = {
     {"faulty_memory", faulty_memory},
     {"shared_splices", shared_splices},
     {"shared_splices_of_pipes", shared_splices_of_pipes},
+    {"packets_and_bytes", packets_and_bytes},
     {"creating", creating}, {"packets", packets}, {"transfer", transfer}, {"broken", broken},
     {"inodes", inodes},     {"reopened", reopened}, {"paths", paths},
     {"broken_signal", broken_signal}, {"filling", filling},

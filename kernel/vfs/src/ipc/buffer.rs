@@ -46,6 +46,7 @@
 //! included. It stays revoked when its last descriptor is closed.
 
 mod ancillary;
+mod packets;
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
@@ -53,6 +54,7 @@ use std::io::IoSliceMut;
 use fdtable_shm::{Mutex, MutexGuard};
 
 use crate::event::{self, Events, Limit, WaitQueue, Wakeups};
+use crate::ipc::socket::receive::{Look, Reading};
 use crate::{Errno, OpenFlags, Status};
 use ancillary::{Mark, Passing};
 
@@ -85,8 +87,10 @@ struct State {
     writer: Side,
     /// Total number of bytes taken out.
     taken: u64,
-    /// Messages with ancillary data, in order.
+    /// Packets, and messages with ancillary data, in order.
     marks: VecDeque<Mark>,
+    /// Bytes of the capacity that packets take beyond their own: each takes `PIPE_BUF`.
+    padding: usize,
     /// Which ends get credentials with the bytes of a socket.
     passing: Passing,
     /// Error that the reader of a socket gets once, after the last byte.
@@ -95,6 +99,14 @@ struct State {
     readers: WaitQueue,
     /// Writers that wait for `PIPE_BUF` free bytes, and watchers of the writing side.
     writers: WaitQueue,
+}
+
+/// Form in which a write enters the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Stream,
+    /// Packets of at most [`PIPE_BUF`] bytes. In Linux: `O_DIRECT`.
+    Packets,
 }
 
 /// One of the two sides of a queue.
@@ -142,6 +154,7 @@ impl Buffer {
                 writer: Side::Open,
                 taken: 0,
                 marks: VecDeque::new(),
+                padding: 0,
                 passing: Passing::default(),
                 error: None,
                 readers: WaitQueue::new(),
@@ -160,8 +173,7 @@ impl Buffer {
         self.read_while(|| Ok(()), buf)
     }
 
-    /// Reads like [`read`](Self::read), as long as `check` succeeds. There must be no ancillary
-    /// data.
+    /// Reads like [`read`](Self::read), as long as `check` succeeds.
     ///
     /// # Errors
     /// Errors of `check`, which runs after each wake-up of the readers; those of `read`.
@@ -173,19 +185,9 @@ impl Buffer {
         if buf.is_empty() {
             return check().map(|()| 0);
         }
-        // Dropped after the lock, here and in the other operations.
-        let mut wakeups = Wakeups::default();
-        event::wait(
-            &self.state,
-            |state| &mut state.readers,
-            Events::IN,
-            Limit::FOREVER,
-            |state| match check() {
-                Ok(()) if state.read_must_wait() => None,
-                Ok(()) => Some(state.take(buf, &mut wakeups)),
-                Err(errno) => Some(Err(errno)),
-            },
-        )
+        let (bufs, reading) = (&mut [IoSliceMut::new(buf)], Reading::new(Look::Take));
+        let taken = self.receive_while(check, bufs, reading, Limit::FOREVER)?;
+        Ok(taken.count)
     }
 
     /// Reads like [`read`](Self::read), without blocking.
@@ -202,7 +204,8 @@ impl Buffer {
             Err(Errno::EAGAIN)
         } else if !state.marks.is_empty() {
             drop(state);
-            self.take_into(&mut [IoSliceMut::new(buf)], Limit::NOW)
+            let (bufs, reading) = (&mut [IoSliceMut::new(buf)], Reading::new(Look::Take));
+            Ok(self.receive(bufs, reading, Limit::NOW)?.count)
         } else if state.has_no_waiters() {
             state.pop(buf)
         } else {
@@ -218,24 +221,28 @@ impl Buffer {
     /// `EPIPE` if the reading side is closed; `EBADF` if the writing side is; `EIO` if that is
     /// revoked; `EINTR` if a signal handler runs first; `ENOMEM`.
     pub fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.write_while(|| Ok(()), bytes)
+        self.write_while(|| Ok(()), bytes, Form::Stream, Limit::FOREVER)
     }
 
-    /// Writes like [`write`](Self::write), as long as `check` succeeds.
+    /// Writes like [`write`](Self::write), as long as `check` succeeds, and until `limit`.
     ///
     /// # Errors
-    /// Errors of `check`, which runs after each wake-up of the writers; those of `write`.
+    /// Errors of `check`, which runs after each wake-up of the writers; `EAGAIN` if the wait ends
+    /// before anything was written; those of `write`.
     pub(crate) fn write_while(
         &self,
         check: impl Fn() -> Result<(), Errno>,
         bytes: &[u8],
+        form: Form,
+        mut limit: Limit,
     ) -> Result<usize, Errno> {
         if bytes.is_empty() {
             return check().map(|()| 0);
         }
-        let (mut written, mut limit) = (0, Limit::FOREVER);
+        let mut written = 0;
         while written < bytes.len() {
             let rest = &bytes[written..];
+            // Dropped after the lock, here and in the other operations.
             let mut wakeups = Wakeups::default();
             let put = event::wait(
                 &self.state,
@@ -243,8 +250,7 @@ impl Buffer {
                 Events::OUT,
                 limit,
                 |state| match check() {
-                    Ok(()) if state.write_must_wait(rest.len()) => None,
-                    Ok(()) => Some(state.put(rest, &mut wakeups)),
+                    Ok(()) => state.put_next(form, rest, &mut wakeups),
                     Err(errno) => Some(Err(errno)),
                 },
             );
@@ -360,7 +366,7 @@ impl Buffer {
     pub fn set_capacity(&self, capacity: usize) -> Result<(), Errno> {
         let _wakeups;
         let mut state = self.state.lock();
-        if state.bytes.len() > capacity.max(PIPE_BUF) {
+        if state.bytes.len() + state.padding > capacity.max(PIPE_BUF) {
             return Err(Errno::EBUSY);
         }
         _wakeups = state.limit(capacity);
@@ -401,6 +407,8 @@ impl Buffer {
         (state.reader, state.writer) = (reader, writer);
         if !sides.reading && !sides.writing {
             state.bytes = VecDeque::new();
+            state.marks.clear();
+            state.padding = 0;
         }
         if ends {
             let wakeups = state.notify_end();
@@ -595,7 +603,8 @@ impl State {
 
     fn free(&self) -> usize {
         // It may hold more than its capacity: bytes that were put back, or before it shrank.
-        self.capacity.saturating_sub(self.bytes.len())
+        self.capacity
+            .saturating_sub(self.bytes.len() + self.padding)
     }
 
     /// Returns true if a side that waits can still become ready.

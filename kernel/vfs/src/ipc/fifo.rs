@@ -22,9 +22,9 @@ use fdtable_shm::Mutex;
 use crate::event::{self, Events, FileId, Limit, Pollee, WaitQueue, Wakeups};
 use crate::fs::locks::LockSet;
 use crate::fs::{Inode, Stat, VfsPath};
-use crate::ipc::buffer::{Buffer, Half, PIPE_CAPACITY, Sides};
+use crate::ipc::buffer::{Buffer, Form, Half, PIPE_CAPACITY, Sides};
 use crate::vectored::{gather, scatter};
-use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer};
+use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer, TransferMode};
 
 /// Shared state of a FIFO's open ends. The inode holds it.
 #[derive(Debug)]
@@ -395,9 +395,19 @@ impl Object for FifoEnd {
         let check = || self.check(self.end.direction.writes());
         check()?;
         let buffer = &self.end.fifo.buffer;
-        self.was_modified(gather(bufs, |bytes| match waits {
-            true => buffer.write_while(check, bytes),
-            false => buffer.try_write_by(&self.status, bytes),
+        let status = self.status.get();
+        let form = match status.contains(OpenFlags::DIRECT) {
+            true => Form::Packets,
+            false => Form::Stream,
+        };
+        self.was_modified(gather(bufs, |bytes| match (waits, form) {
+            (true, _) => buffer.write_while(check, bytes, form, Limit::FOREVER),
+            (false, Form::Stream) => buffer.try_write_by(&self.status, bytes),
+            // It could not write all packets, and their count would be the final one.
+            _ if how.mode == TransferMode::Section && !status.contains(OpenFlags::NONBLOCK) => {
+                Err(Errno::EAGAIN)
+            }
+            _ => buffer.write_while(check, bytes, form, Limit::NOW),
         })?)
     }
 

@@ -16,7 +16,7 @@ pub use crate::ipc::buffer::PIPE_CAPACITY as CAPACITY;
 pub const MAX_CAPACITY: usize = 1 << 20;
 
 /// Makes a pipe of [`CAPACITY`] bytes, and returns its reading and its writing end. Of `flags`,
-/// only `O_NONBLOCK` matters. In Linux: `pipe2`.
+/// only `O_NONBLOCK`, and `O_DIRECT` of the writing end, matter. In Linux: `pipe2`.
 pub fn pipe(flags: OpenFlags) -> (FifoEnd, FifoEnd) {
     pipe_of(Credentials::ROOT, flags)
 }
@@ -25,11 +25,12 @@ pub fn pipe(flags: OpenFlags) -> (FifoEnd, FifoEnd) {
 pub(crate) fn pipe_of(maker: Credentials, flags: OpenFlags) -> (FifoEnd, FifoEnd) {
     let fifo = Arc::new(Fifo::with_both_ends());
     let inode = AnonInode::pipe(Arc::clone(&fifo), maker);
-    let end = |access| {
-        let flags = flags & OpenFlags::NONBLOCK | access;
-        FifoEnd::of_pipe(&fifo, inode.clone(), flags)
-    };
-    (end(OpenFlags::RDONLY), end(OpenFlags::WRONLY))
+    let end = |status| FifoEnd::of_pipe(&fifo, inode.clone(), status);
+    let [nonblocking, direct] = [OpenFlags::NONBLOCK, OpenFlags::DIRECT].map(|flag| flags & flag);
+    (
+        end(nonblocking | OpenFlags::RDONLY),
+        end(nonblocking | direct | OpenFlags::WRONLY),
+    )
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::pipes::buffer;
 use super::splices::{File, STEP, SpliceFlags, moving, to_pipe};
 use crate::event::Limit;
 use crate::fs::{FallocateFlags, FileKind, SeekTo, Stat};
+use crate::ipc::buffer::Form;
 use crate::vectored::zeros;
 use crate::{Errno, OpenFlags, Transfer};
 
@@ -124,14 +125,14 @@ impl Process {
             return Err(Errno::EBADF);
         }
         let pipe = buffer(&**to).ok();
+        let limit = match to.is_nonblocking() {
+            true => Limit::NOW,
+            false => Limit::FOREVER,
+        };
         let mut count = count.min(MAX_RW_COUNT);
         if let Some(pipe) = pipe {
             // A pipe takes what it has room for, even if the call may block.
-            let room = pipe.wait_for_room(match to.is_nonblocking() {
-                true => Limit::NOW,
-                false => Limit::FOREVER,
-            })?;
-            count = count.min(room);
+            count = count.min(pipe.wait_for_room(limit)?);
         } else if status.contains(OpenFlags::APPEND) {
             return Err(Errno::EINVAL);
         }
@@ -161,12 +162,11 @@ impl Process {
         let mut cursor = Cursor::new(&from, offset)?;
         let count = self.writable_bytes(to_fd, None, count)?;
         let moved = transfer(&from, cursor.at, count, |bytes, _| {
-            match (pipe, to.is_nonblocking()) {
+            match pipe {
                 _ if !accepts => Err(Errno::EINVAL),
                 // Not by the end of a FIFO: Linux leaves its times.
-                (Some(pipe), true) => pipe.try_write(bytes),
-                (Some(pipe), false) => pipe.write_while(is_valid, bytes),
-                (None, _) => to.write_from(&[IoSlice::new(bytes)], Transfer::of(&**to, None, self)),
+                Some(pipe) => pipe.write_while(is_valid, bytes, Form::Stream, limit),
+                None => to.write_from(&[IoSlice::new(bytes)], Transfer::of(&**to, None, self)),
             }
         })?;
         if source.kind == FileKind::Regular {

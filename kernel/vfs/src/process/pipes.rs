@@ -12,14 +12,14 @@ use crate::ipc::pipe::{self, MAX_CAPACITY};
 use crate::{Errno, Object, OpenFlags};
 
 impl Process {
-    /// Makes a pipe of 65,536 bytes, and returns its reading and its writing end. Accepts `CLOEXEC`
-    /// and `NONBLOCK`. Allocates.
+    /// Makes a pipe of 65,536 bytes, and returns its reading and its writing end. Accepts
+    /// `CLOEXEC`, `NONBLOCK`, and `DIRECT` for packets. Allocates.
     ///
     /// # Errors
     /// `EINVAL` if `flags` has other bits; `EMFILE`, `ENOMEM` from the table.
     pub fn pipe2(&self, flags: OpenFlags) -> Result<(Fd, Fd), Errno> {
         let maker = self.credentials();
-        self.pair(flags, |flags| pipe::pipe_of(maker, flags))
+        self.pair(flags - OpenFlags::DIRECT, |_| pipe::pipe_of(maker, flags))
     }
 
     /// Returns the capacity of a pipe or FIFO in bytes. In Linux: `F_GETPIPE_SZ`.

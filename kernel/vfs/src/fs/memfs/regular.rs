@@ -487,7 +487,7 @@ impl Object for RegularFile {
         if !self.takes_direct && flags.contains(OpenFlags::DIRECT) {
             return Err(Errno::EINVAL);
         }
-        self.status.set_of_regular(flags);
+        self.status.set(flags);
         Ok(())
     }
 

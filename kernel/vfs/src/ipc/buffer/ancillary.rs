@@ -1,4 +1,4 @@
-//! Ancillary data in a stream: files and credentials beside the bytes.
+//! Marks in a stream: packets, and files and credentials beside the bytes.
 //!
 //! A message in a stream has no boundary, unless it has ancillary data. Then a *mark* records its
 //! first and its last byte, and a read
@@ -9,7 +9,9 @@
 //! Bytes get credentials if their sender says so, or if either side asks for them at that time.
 //! This is the behaviour of Linux. A read without room for the files drops them.
 //!
-//! While there are marks, every read goes through [`Buffer::receive`].
+//! Packets of a pipe have marks too, but no ancillary data: see [`packets`](super::packets).
+//!
+//! While there are marks, every read goes through [`Buffer::receive_while`].
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -20,13 +22,14 @@ use crate::ipc::socket::Ucred;
 use crate::ipc::socket::ancillary::{Ancillary, Arrived};
 use crate::ipc::socket::receive::{Look, Reading};
 
-/// Position of a message with ancillary data, as counts of all bytes that ever passed through the
-/// buffer.
-#[derive(Debug)]
+/// Position of a packet, or of a message with ancillary data, as counts of all bytes that ever
+/// passed through the buffer.
+#[derive(Debug, Default)]
 pub(super) struct Mark {
-    start: u64,
-    end: u64,
-    ancillary: Ancillary,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) is_packet: bool,
+    pub(super) ancillary: Ancillary,
 }
 
 /// Which ends get credentials with the bytes of a stream. In Linux: `SO_PASSCRED`.
@@ -52,6 +55,8 @@ struct Reach {
     sender: Option<Ucred>,
     /// Index of the mark whose files the read takes.
     rights: Option<usize>,
+    /// Bytes of a packet beyond the read.
+    rest: usize,
 }
 
 /// Result of a read of a stream.
@@ -73,21 +78,36 @@ impl Buffer {
         reading: Reading,
         policy: Limit,
     ) -> Result<Taken, Errno> {
+        self.receive_while(|| Ok(()), bufs, reading, policy)
+    }
+
+    /// Reads like [`receive`](Self::receive), as long as `check` succeeds.
+    ///
+    /// # Errors
+    /// Errors of `check`, which runs after each wake-up of the readers; those of `receive`.
+    pub(super) fn receive_while(
+        &self,
+        check: impl Fn() -> Result<(), Errno>,
+        bufs: &mut [IoSliceMut<'_>],
+        reading: Reading,
+        policy: Limit,
+    ) -> Result<Taken, Errno> {
         let mut wakeups = Wakeups::default();
         event::wait(
             &self.state,
             |state| &mut state.readers,
             Events::IN,
             policy,
-            |state| {
-                let must_wait = state.reading_must_wait(reading);
-                (!must_wait).then(|| state.take_reached(bufs, reading, &mut wakeups))
+            |state| match check() {
+                Ok(()) if state.reading_must_wait(reading) => None,
+                Ok(()) => Some(state.take_reached(bufs, reading, &mut wakeups)),
+                Err(errno) => Some(Err(errno)),
             },
         )
     }
 
-    /// Reads into several slices, and drops the ancillary data. Blocks while there is nothing to
-    /// read.
+    /// Reads into several slices, and drops the ancillary data. Leaves the rest of a packet. Blocks
+    /// while there is nothing to read.
     ///
     /// # Errors
     /// Errors of [`receive`](Self::receive).
@@ -96,7 +116,11 @@ impl Buffer {
         bufs: &mut [IoSliceMut<'_>],
         policy: Limit,
     ) -> Result<usize, Errno> {
-        Ok(self.receive(bufs, Reading::new(Look::Take), policy)?.count)
+        let reading = Reading {
+            cuts_packets: true,
+            ..Reading::new(Look::Take)
+        };
+        Ok(self.receive(bufs, reading, policy)?.count)
     }
 
     /// Copies the first bytes, and leaves them in the buffer. Blocks while there are none.
@@ -113,7 +137,7 @@ impl Buffer {
     /// # Errors
     /// Errors of [`receive`](Self::receive), except for `EAGAIN`.
     pub(crate) fn discard(&self, buf: &mut [u8]) -> Result<(), Errno> {
-        match self.try_read(buf) {
+        match self.take_into(&mut [IoSliceMut::new(buf)], Limit::NOW) {
             Ok(_) | Err(Errno::EAGAIN) => Ok(()),
             Err(errno) => Err(errno),
         }
@@ -255,13 +279,16 @@ impl State {
         let look = reading.look;
         let wanted = bufs.iter().map(|buf| buf.len()).sum();
         let skip = reading.skip.unwrap_or(0).min(self.bytes.len());
-        let reach = self.reach(skip, wanted, reading.sender);
+        let mut reach = self.reach(skip, wanted, reading.sender);
+        if reading.cuts_packets {
+            reach.rest = 0;
+        }
         let count = reach.count;
+        let was_writable = self.is_writable();
         self.copy(bufs, skip, count);
         let arrived = self.unload(&reach, look);
         if look == Look::Take || self.bytes.is_empty() {
-            let was_writable = self.is_writable();
-            self.advance(count)?;
+            self.advance(count + reach.rest)?;
             self.after_take(was_writable, wakeups);
         } else if self.is_readable() {
             // This may have been the woken reader, and it has taken nothing.
@@ -273,7 +300,7 @@ impl State {
     }
 
     /// Returns the position after the last byte.
-    fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.taken + self.bytes.len() as u64
     }
 
@@ -304,6 +331,7 @@ impl State {
                 start,
                 end,
                 ancillary,
+                ..Mark::default()
             });
         }
     }
@@ -348,6 +376,7 @@ impl State {
             count: wanted.min(there),
             sender,
             rights: None,
+            rest: 0,
         };
         if there == 0 {
             return reach;
@@ -362,6 +391,11 @@ impl State {
             let (start, end) = (ahead(mark.start), ahead(mark.end));
             if start > 0 && start >= reach.count {
                 break;
+            }
+            if mark.is_packet {
+                reach.count = reach.count.min(end);
+                reach.rest = end - reach.count;
+                return reach;
             }
             let same = (start == at || self.goes_on(&mut reach, Ucred::NOBODY)) && {
                 at = start;
@@ -404,11 +438,12 @@ impl State {
         };
         arrived.credentials = reach.sender;
         if look == Look::Take && !self.marks.is_empty() {
-            let reached = self.taken + reach.count as u64;
+            let reached = self.taken + (reach.count + reach.rest) as u64;
             // The rest of a message whose files are taken needs a mark only for its sender.
-            let stays = |mark: &Mark| mark.end > reached && !mark.ancillary.is_empty();
-            while self.marks.front().is_some_and(|mark| !stays(mark)) {
-                self.marks.pop_front();
+            let has_use = |mark: &Mark| mark.is_packet || !mark.ancillary.is_empty();
+            let is_done = |mark: &mut Mark| mark.end <= reached || !has_use(mark);
+            while let Some(mark) = self.marks.pop_front_if(is_done) {
+                self.padding -= mark.padding();
             }
         }
         arrived

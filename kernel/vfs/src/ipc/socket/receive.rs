@@ -20,6 +20,8 @@ pub(crate) struct Reading {
     pub(crate) skip: Option<usize>,
     /// The sender of what was read before, by the same call.
     pub(crate) sender: Option<Ucred>,
+    /// The rest of a packet stays.
+    pub(crate) cuts_packets: bool,
 }
 
 impl Reading {
@@ -28,6 +30,7 @@ impl Reading {
             look,
             skip: None,
             sender: None,
+            cuts_packets: false,
         }
     }
 }
