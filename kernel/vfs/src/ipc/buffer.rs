@@ -234,27 +234,39 @@ impl Buffer {
         check: impl Fn() -> Result<(), Errno>,
         bytes: &[u8],
         form: Form,
-        mut limit: Limit,
+        limit: Limit,
     ) -> Result<usize, Errno> {
         if bytes.is_empty() {
             return check().map(|()| 0);
         }
+        self.write_all(bytes.len(), limit, |state, written, wakeups| {
+            match check() {
+                Ok(()) => state.put_next(form, &bytes[written..], wakeups),
+                Err(errno) => Some(Err(errno)),
+            }
+        })
+    }
+
+    /// Writes `total` bytes by `put`, which gets the count of those that are written, and returns
+    /// nothing if it must wait.
+    fn write_all(
+        &self,
+        total: usize,
+        mut limit: Limit,
+        mut put: impl FnMut(&mut State, usize, &mut Wakeups) -> Option<Result<usize, Errno>>,
+    ) -> Result<usize, Errno> {
         let mut written = 0;
-        while written < bytes.len() {
-            let rest = &bytes[written..];
+        while written < total {
             // Dropped after the lock, here and in the other operations.
             let mut wakeups = Wakeups::default();
-            let put = event::wait(
+            let result = event::wait(
                 &self.state,
                 |state| &mut state.writers,
                 Events::OUT,
                 limit,
-                |state| match check() {
-                    Ok(()) => state.put_next(form, rest, &mut wakeups),
-                    Err(errno) => Some(Err(errno)),
-                },
+                |state| put(state, written, &mut wakeups),
             );
-            match put {
+            match result {
                 Ok(count) => written += count,
                 Err(errno) if written == 0 => return Err(errno),
                 // The next call gets the error again (as in Linux `pipe_write`).

@@ -214,42 +214,23 @@ impl Buffer {
         &self,
         bytes: &[IoSlice<'_>],
         mut ancillary: Ancillary,
-        mut policy: Limit,
+        policy: Limit,
     ) -> Result<usize, Errno> {
         let total: usize = bytes.iter().map(|slice| slice.len()).sum();
         if total == 0 {
             return self.state.lock().push(&[]);
         }
-        let mut written = 0;
-        while written < total {
-            let mut wakeups = Wakeups::default();
-            let sent = event::wait(
-                &self.state,
-                |state| &mut state.writers,
-                Events::OUT,
-                policy,
-                |state| {
-                    if state.write_must_wait(total - written) {
-                        return None;
-                    }
-                    let start = state.end();
-                    let result = state.put_slices(bytes, written, &mut wakeups);
-                    if matches!(result, Ok(1..)) {
-                        state.mark(start, &mut ancillary);
-                    }
-                    Some(result)
-                },
-            );
-            match sent {
-                Ok(count) => written += count,
-                Err(errno) if written == 0 => return Err(errno),
-                // The next call gets the error again (as in Linux `pipe_write`).
-                Err(_) => break,
+        self.write_all(total, policy, |state, written, wakeups| {
+            if state.write_must_wait(total - written) {
+                return None;
             }
-            // Every handler ends the rest, and the result is the count.
-            policy = policy.of_rest();
-        }
-        Ok(written)
+            let start = state.end();
+            let result = state.put_slices(bytes, written, wakeups);
+            if matches!(result, Ok(1..)) {
+                state.mark(start, &mut ancillary);
+            }
+            Some(result)
+        })
     }
 
     /// Visits what goes with each message in this buffer.
