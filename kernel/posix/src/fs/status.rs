@@ -118,7 +118,13 @@ pub unsafe extern "C" fn fdt_statx(
 pub unsafe extern "C" fn fdt_statfs(path: *const c_char, statfs: *mut libc::statfs64) -> c_int {
     call(|system| {
         // SAFETY: as the caller promises.
-        let described = unsafe { system.describe_fs(path) }?;
+        let described = match unsafe { system.target(AT_FDCWD, path, LastLink::Follow) }? {
+            Target::Ours(at, path) => to_statfs(&system.process.statfs(at, path)?),
+            Target::Host(path) => {
+                // SAFETY: the path is a C string, and the call stores such a struct.
+                unsafe { host::stored(|statfs| libc::statfs64(path.as_ptr(), statfs)) }?
+            }
+        };
         // SAFETY: as the caller promises.
         unsafe { uaccess::put(statfs, described) }
     })
@@ -128,7 +134,14 @@ pub unsafe extern "C" fn fdt_statfs(path: *const c_char, statfs: *mut libc::stat
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_fstatfs(fd: c_int, statfs: *mut libc::statfs64) -> c_int {
     call(|system| {
-        let described = system.describe_fs_of(fd)?;
+        let file = system.file(fd)?;
+        let described = match HostFile::with_inode_below(&**file) {
+            Some(host_file) => {
+                // SAFETY: the call stores such a struct.
+                unsafe { host::stored(|statfs| libc::fstatfs64(host_file.fd().get(), statfs)) }?
+            }
+            None => to_statfs(&system.process.fstatfs(fd)?),
+        };
         // SAFETY: as the caller promises.
         unsafe { uaccess::put(statfs, described) }
     })
@@ -141,32 +154,6 @@ impl System {
         match HostFile::with_inode_below(&**file) {
             Some(host_file) => host::fstat(host_file.fd().get()),
             None => Ok(to_stat(status_of_inode(file.stat(), true)?)),
-        }
-    }
-
-    /// Returns the status of the file system of a path.
-    ///
-    /// # Safety
-    /// If `path` can be an address, a C string is there.
-    unsafe fn describe_fs(&self, path: *const c_char) -> Result<libc::statfs64, Errno> {
-        // SAFETY: as the caller promises.
-        match unsafe { self.target(AT_FDCWD, path, LastLink::Follow) }? {
-            Target::Ours(at, path) => Ok(to_statfs(&self.process.statfs(at, path)?)),
-            // SAFETY: the path is a C string, and the call stores such a struct.
-            Target::Host(path) => unsafe {
-                host::stored(|statfs| libc::statfs64(path.as_ptr(), statfs))
-            },
-        }
-    }
-
-    fn describe_fs_of(&self, fd: c_int) -> Result<libc::statfs64, Errno> {
-        let file = self.file(fd)?;
-        match HostFile::with_inode_below(&**file) {
-            // SAFETY: the call stores such a struct.
-            Some(host_file) => unsafe {
-                host::stored(|statfs| libc::fstatfs64(host_file.fd().get(), statfs))
-            },
-            None => Ok(to_statfs(&self.process.fstatfs(fd)?)),
         }
     }
 }
