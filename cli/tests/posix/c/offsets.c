@@ -274,6 +274,52 @@ static void size_limit(void) {
     CALL(fallocate(3, 0, 0, 101));
 }
 
+static volatile int excesses;
+
+static void count_excess(int signal) {
+    (void)signal;
+    excesses++;
+}
+
+/* Each call that would exceed the limit sends a signal. */
+static void size_signals(void) {
+    struct rlimit limit;
+    int ends[2];
+    signal(SIGXFSZ, count_excess);
+    make_file("b", "0123456789");
+    CALL(open("a", O_RDWR | O_CREAT, 0644));
+    CALL(open("b", O_RDWR));
+    CALL(pipe(ends));
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = 4;
+    CALL(setrlimit(RLIMIT_FSIZE, &limit));
+    CALL(write(3, "abcdef", 6));
+    VALUE(excesses);
+    CALL(write(3, "g", 1));
+    VALUE(excesses);
+    CALL(pwrite(3, "g", 1, 100));
+    VALUE(excesses);
+    struct iovec one = {"g", 1};
+    CALL(writev(3, &one, 1));
+    VALUE(excesses);
+    CALL(ftruncate(3, 5));
+    VALUE(excesses);
+    CALL(truncate("a", 5));
+    VALUE(excesses);
+    CALL(fallocate(3, 0, 0, 5));
+    VALUE(excesses);
+    CALL(sendfile(3, 4, NULL, 1));
+    VALUE(excesses);
+    CALL(copy_file_range(4, NULL, 3, NULL, 1, 0));
+    VALUE(excesses);
+    CALL(write(ends[1], "abcdef", 6));
+    CALL(splice(ends[0], NULL, 3, NULL, 1, 0));
+    VALUE(excesses);
+    CALL(lseek(3, INT64_MAX, SEEK_SET) == INT64_MAX);
+    CALL(write(3, "g", 1));
+    VALUE(excesses);
+}
+
 /* The limit is the one that the process begins with: a test of its own sets it. */
 static void limited_sizes(void) {
     static char text[20000];
@@ -314,6 +360,7 @@ static const struct section sections[] = {
     {"truncating", truncating},
     {"allocating", allocating},
     {"size_limit", size_limit},
+    {"size_signals", size_signals},
     {NULL, NULL},
 };
 const struct theme offsets = {"offsets", sections};

@@ -166,7 +166,7 @@ pub unsafe extern "C" fn fdt_truncate(path: *const c_char, length: off_t) -> c_i
         let new = to_unsigned(length)?;
         // SAFETY: as the caller promises.
         match unsafe { system.target(AT_FDCWD, path, LastLink::Follow) }? {
-            Target::Ours(_, path) => system.process.truncate(path, new),
+            Target::Ours(_, path) => system.sigxfsz_on_efbig(system.process.truncate(path, new)),
             Target::Host(path) => {
                 // SAFETY: the path is a C string.
                 host::done(unsafe { libc::truncate(path.as_ptr(), length) })

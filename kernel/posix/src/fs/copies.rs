@@ -26,7 +26,7 @@ pub unsafe extern "C" fn fdt_sendfile(
         // SAFETY: as the caller promises.
         let mut at = unsafe { uaccess::get_if_any(offset) }?.map(off_t::cast_unsigned);
         let moved = system.process.sendfile(to, from, at.as_mut(), count);
-        let moved = system.sigpipe_on_epipe(to, moved)?;
+        let moved = system.signal_on_error(to, moved)?;
         // SAFETY: as the caller promises.
         unsafe { put_offset(offset, at) }?;
         Ok(moved)
@@ -61,7 +61,8 @@ pub unsafe extern "C" fn fdt_copy_file_range(
             process.copy_file_range(from, Some(&mut 0), to, Some(&mut 0), 0)?;
             return Err(Errno::EOVERFLOW);
         }
-        let moved = process.copy_file_range(from, source.as_mut(), to, target.as_mut(), count)?;
+        let moved = process.copy_file_range(from, source.as_mut(), to, target.as_mut(), count);
+        let moved = system.sigxfsz_on_efbig(moved)?;
         // SAFETY: as the caller promises.
         unsafe { put_offset(from_offset, source) }?;
         // SAFETY: as the caller promises.
@@ -80,7 +81,7 @@ pub extern "C" fn fdt_fallocate(fd: c_int, how: c_int, offset: off_t, length: of
             return host::fallocate(host_file.fd().get(), how, offset, length);
         }
         let how = FallocateFlags::from_bits_retain(how.cast_unsigned());
-        system.process.fallocate(fd, how, from, count)
+        system.sigxfsz_on_efbig(system.process.fallocate(fd, how, from, count))
     })
 }
 

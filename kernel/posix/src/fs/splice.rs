@@ -67,7 +67,7 @@ pub unsafe extern "C" fn fdt_splice(
             count,
             flags_of_ours,
         );
-        let moved = system.sigpipe_on_epipe(to, moved)?;
+        let moved = system.signal_on_error(to, moved)?;
         // SAFETY: as the caller promises.
         unsafe { put_offset(from_offset, at) }?;
         // SAFETY: as the caller promises.
@@ -106,7 +106,7 @@ pub extern "C" fn fdt_tee(from: c_int, to: c_int, count: usize, flags: c_uint) -
             return host::counted(copied);
         }
         let copied = system.process.tee(from, to, count, flags_of_ours);
-        system.sigpipe_on_epipe(to, copied)
+        system.signal_on_error(to, copied)
     })
 }
 
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn fdt_vmsplice(
                 Buffers::Whole(bufs) => system.process.vmsplice_to_pipe(fd, &bufs, flags_of_ours),
                 Buffers::Partial(bufs) => partial::vmsplice(system, fd, &bufs, flags_of_ours),
             };
-            return system.sigpipe_on_epipe(fd, moved);
+            return system.signal_on_error(fd, moved);
         }
         if !status.can_read() {
             return Err(Errno::EBADF);

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use fdtable::FileRef;
 use fdtable_vfs::event::Events;
 use fdtable_vfs::socket::{OptionValue, SocketOption};
-use fdtable_vfs::{Errno, FileKind, Object, RcuObject, SeekTo};
+use fdtable_vfs::{Errno, FileKind, Limit, Object, RcuObject, Resource, SeekTo};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
@@ -110,7 +110,7 @@ fn is_anonymous(file: &dyn Object) -> bool {
 /// Sets the size of an open file: `ftruncate(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fdt_ftruncate(fd: c_int, length: libc::off_t) -> c_int {
-    call(|system| system.process.ftruncate(fd, to_unsigned(length)?))
+    call(|system| system.sigxfsz_on_efbig(system.process.ftruncate(fd, to_unsigned(length)?)))
 }
 
 /// Waits until the file is on stable storage: `fsync(2)`.
@@ -175,7 +175,7 @@ unsafe fn write(
             partial::write(system, fd, &bufs, offset)
         }
     };
-    system.sigpipe_on_write(fd, written, count)
+    system.signal_on_write(fd, written, count)
 }
 
 /// Returns the buffer of a transfer that cannot be accessed as a whole.
@@ -201,23 +201,20 @@ unsafe fn partial_of(
 }
 
 impl System {
-    /// Sends SIGPIPE with `EPIPE` from a pipe or a stream socket of ours, as the host does.
+    /// Sends SIGPIPE with `EPIPE` from a pipe or a stream socket of ours, and SIGXFSZ as
+    /// [`sigxfsz_on_efbig`](Self::sigxfsz_on_efbig) does.
     #[inline]
-    pub(crate) fn sigpipe_on_epipe<R>(
-        &self,
-        fd: c_int,
-        done: Result<R, Errno>,
-    ) -> Result<R, Errno> {
+    pub(crate) fn signal_on_error<R>(&self, fd: c_int, done: Result<R, Errno>) -> Result<R, Errno> {
         if done.as_ref().is_err_and(|&errno| errno == Errno::EPIPE) {
             self.sigpipe(fd);
         }
-        done
+        self.sigxfsz_on_efbig(done)
     }
 
-    /// Sends SIGPIPE like [`sigpipe_on_epipe`](Self::sigpipe_on_epipe), and also if a pipe of ours
+    /// Sends SIGPIPE like [`signal_on_error`](Self::signal_on_error), and also if a pipe of ours
     /// has lost its last reader after some of `count` bytes were written.
     #[inline]
-    pub(crate) fn sigpipe_on_write(
+    pub(crate) fn signal_on_write(
         &self,
         fd: c_int,
         done: Result<usize, Errno>,
@@ -226,7 +223,18 @@ impl System {
         if done.is_ok_and(|written| written < count) && self.has_lost_readers(fd) {
             host::raise(libc::SIGPIPE);
         }
-        self.sigpipe_on_epipe(fd, done)
+        self.signal_on_error(fd, done)
+    }
+
+    /// Sends SIGXFSZ with `EFBIG` if this process limits the size of files, as the host does.
+    #[inline]
+    pub(crate) fn sigxfsz_on_efbig<R>(&self, done: Result<R, Errno>) -> Result<R, Errno> {
+        if done.as_ref().is_err_and(|&errno| errno == Errno::EFBIG)
+            && self.process.getrlimit(Resource::FileSize).soft != Limit::INFINITY
+        {
+            host::raise(libc::SIGXFSZ);
+        }
+        done
     }
 
     #[cold]

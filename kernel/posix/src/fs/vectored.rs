@@ -142,7 +142,7 @@ unsafe fn write(
         }
         Buffers::Partial(bufs) => (partial::write(system, fd, &bufs, offset), bufs.total()),
     };
-    system.sigpipe_on_write(fd, written, count)
+    system.signal_on_write(fd, written, count as usize)
 }
 
 /// Flags that do not change the result: a write to memory is durable at once. Others return

@@ -331,7 +331,7 @@ impl System {
         };
         match known.contains(MsgFlags::NOSIGNAL) {
             true => sent,
-            false => self.sigpipe_on_epipe(fd, sent),
+            false => self.signal_on_error(fd, sent),
         }
     }
 

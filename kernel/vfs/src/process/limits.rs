@@ -165,6 +165,10 @@ impl Process {
             Some(offset) => offset,
             None => file.seek(SeekTo::Current(0))?,
         };
+        if at > i64::MAX as u64 - count as u64 {
+            // The write has an error that comes first.
+            return Ok(count);
+        }
         let room = limit.checked_sub(at).filter(|&room| room > 0);
         let room = room.ok_or(Errno::EFBIG)?;
         Ok(usize::try_from(room).map_or(count, |room| room.min(count)))
