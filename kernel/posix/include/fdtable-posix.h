@@ -150,7 +150,7 @@ int fdt_chmod(const char *path, mode_t mode);
 // Sets the permissions of an open file: `fchmod(2)`.
 int fdt_fchmod(int fd, mode_t mode);
 
-// Sets the permissions of a path relative to a directory: `fchmodat(2)`.
+// Sets the permissions of a path relative to a directory: `fchmodat(2)`, `fchmodat2(2)`.
 int fdt_fchmodat(int directory, const char *path, mode_t mode, int flags);
 
 // Sets the owner and group of a path: `chown(2)`.

@@ -301,6 +301,41 @@ static void modes(void) {
     CALL(fchmodat(AT_FDCWD, "to_file", 0600, AT_SYMLINK_NOFOLLOW));
 }
 
+/* The call itself, because the C library has the flags only since 2.39. */
+static long change_mode(int directory, const char *path, mode_t mode, int flags) {
+    return syscall(452, directory, path, mode, flags);
+}
+
+static void modes_with_flags(void) {
+    struct stat st = {0};
+    int ends[2], pair[2];
+    files_of_all_kinds();
+    CALL(open("file", O_PATH));
+    CALL(open("to_file", O_PATH | O_NOFOLLOW));
+    CALL(open("file", O_RDONLY));
+    CALL(change_mode(AT_FDCWD, "to_file", 0640, 0));
+    CALL(stat("file", &st));
+    VALUE(st.st_mode);
+    CALL(change_mode(AT_FDCWD, "to_file", 0640, AT_SYMLINK_NOFOLLOW));
+    CALL(change_mode(AT_FDCWD, "file", 0600, AT_SYMLINK_NOFOLLOW));
+    CALL(change_mode(3, "", 0641, AT_EMPTY_PATH));
+    CALL(stat("file", &st));
+    VALUE(st.st_mode);
+    CALL(change_mode(4, "", 0641, AT_EMPTY_PATH));
+    CALL(change_mode(5, "", 0642, AT_EMPTY_PATH));
+    CALL(change_mode(5, "", 0642, 0));
+    CALL(stat("file", &st));
+    VALUE(st.st_mode);
+    CALL(change_mode(AT_FDCWD, "missing", 0600, AT_SYMLINK_NOFOLLOW));
+    CALL(change_mode(AT_FDCWD, "file", 0600, 0x40000000));
+    CALL(change_mode(99, "", 0600, AT_EMPTY_PATH));
+    CALL(change_mode(AT_FDCWD, bad, 0600, 0));
+    CALL(pipe(ends));
+    CALL(change_mode(ends[0], "", 0600, AT_EMPTY_PATH));
+    CALL(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+    CALL(change_mode(pair[0], "", 0600, AT_EMPTY_PATH));
+}
+
 static void owners(void) {
     struct stat st = {0};
     uid_t me = geteuid();
@@ -678,6 +713,7 @@ static const struct section sections[] = {
     {"times", times},
     {"setting_times", setting_times},
     {"modes", modes},
+    {"modes_with_flags", modes_with_flags},
     {"owners", owners},
     {"accessible", accessible},
     {"making_directories", making_directories},

@@ -68,7 +68,7 @@ pub extern "C" fn fdt_fchmod(fd: c_int, mode: mode_t) -> c_int {
     })
 }
 
-/// Sets the permissions of a path relative to a directory: `fchmodat(2)`.
+/// Sets the permissions of a path relative to a directory: `fchmodat(2)`, `fchmodat2(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdt_fchmodat(
     directory: c_int,
@@ -83,8 +83,16 @@ pub unsafe extern "C" fn fdt_fchmodat(
             Target::Ours(at, path) => system.process.fchmodat(at, path, mode, at_flags),
             Target::Host(path) => {
                 let (directory, path) = (path.directory(), path.as_ptr());
+                let directory = directory.get();
                 // SAFETY: the path is a C string.
-                host::done(unsafe { libc::fchmodat(directory.get(), path, mode, flags) })
+                host::done(unsafe {
+                    match flags & libc::AT_EMPTY_PATH {
+                        0 => libc::fchmodat(directory, path, mode, flags),
+                        // The C library does not know it.
+                        _ => libc::syscall(libc::SYS_fchmodat2, directory, path, mode, flags)
+                            as c_int,
+                    }
+                })
             }
         }
     })

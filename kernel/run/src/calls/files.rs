@@ -63,6 +63,7 @@ pub(super) const PATHS: &[Row] = rows![
     SYS_fstatfs => fdt_fstatfs(0, 1),
     SYS_access => fdt_access(0, 1),
     SYS_faccessat2 => fdt_faccessat(0, 1, 2, 3),
+    SYS_fchmodat2 => fdt_fchmodat(0, 1, 2, 3),
     SYS_chmod => fdt_chmod(0, 1),
     SYS_fchmod => fdt_fchmod(0, 1),
     SYS_chown => fdt_chown(0, 1, 2),

@@ -56,7 +56,7 @@ pub(super) fn arguments(number: i64) -> Option<&'static [Kind]> {
         libc::SYS_newfstatat => &[At, Path, Address, Hex],
         libc::SYS_statx => &[At, Path, Hex, Hex, Address],
         libc::SYS_faccessat => &[At, Path, Mode],
-        libc::SYS_faccessat2 => &[At, Path, Mode, Hex],
+        libc::SYS_faccessat2 | libc::SYS_fchmodat2 => &[At, Path, Mode, Hex],
         libc::SYS_readlinkat => &[At, Path, Address, Number],
         libc::SYS_mkdirat | libc::SYS_fchmodat => &[At, Path, Mode],
         libc::SYS_unlinkat => &[At, Path, Hex],
