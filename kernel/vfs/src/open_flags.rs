@@ -23,7 +23,7 @@ bitflags::bitflags! {
         const RDWR = 2;
         /// Masks the access mode.
         const ACCMODE = 3;
-        /// Creates the file if it does not exist.
+        /// Creates the file if it does not exist. In the status of an open file: the open did.
         const CREAT = 0o100;
         /// With `CREAT`: fails if the file exists. With `TMPFILE`: the file can never be linked.
         const EXCL = 0o200;
@@ -123,9 +123,11 @@ impl Status {
 }
 
 impl OpenFlags {
-    /// Flags that stay with the open file after the call: what `fcntl(F_GETFL)` shows.
+    /// Flags that stay with the open file after the call: what `fcntl(F_GETFL)` shows, and
+    /// `CREAT`.
     const STATUS: Self = Self::ACCMODE
         .union(Self::CHANGEABLE)
+        .union(Self::CREAT)
         .union(Self::SYNC)
         .union(Self::PATH)
         .union(Self::ASYNC)

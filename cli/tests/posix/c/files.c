@@ -1,5 +1,10 @@
 /* Opening files, and transfers at the file position. */
 #include "check.h"
+#include <linux/fs.h>
+
+#ifndef F_CREATED_QUERY
+#define F_CREATED_QUERY 1028
+#endif
 
 static void creating(void) {
     struct stat st = {0};
@@ -468,11 +473,57 @@ static void deleted(void) {
     TEXT(file_text("a"));
 }
 
+/* An open file knows whether its open has created the name. */
+static void created(void) {
+    int ends[2];
+    CALL(open("a", O_RDWR | O_CREAT, 0666));
+    CALL(open("a", O_RDWR | O_CREAT, 0666));
+    CALL(open("a", O_PATH));
+    CALL(open(".", O_RDONLY | O_DIRECTORY));
+    CALL(dup(3));
+    CALL(pipe(ends));
+    for (int fd = 3; fd < 11; fd++) {
+        CALL(fcntl(fd, F_CREATED_QUERY));
+    }
+    CALL(fcntl(3, F_GETFL));
+    CALL(open("b", O_WRONLY | O_CREAT | O_EXCL, 0666));
+    CALL(fcntl(10, F_CREATED_QUERY));
+    CALL(open("b", O_WRONLY | O_CREAT | O_TRUNC, 0666));
+    CALL(fcntl(11, F_CREATED_QUERY));
+}
+
+/* Blocks are not shared on the file systems of the test. */
+static void clones(void) {
+    struct file_clone_range range = {4, 0, 0, 0};
+    make_file("a", "abc");
+    CALL(open("a", O_RDWR));
+    CALL(open("b", O_RDWR | O_CREAT, 0666));
+    CALL(open("a", O_RDONLY));
+    CALL(open("b", O_WRONLY | O_APPEND));
+    CALL(open(".", O_RDONLY));
+    CALL(open("a", O_PATH));
+    CALL(ioctl(4, FICLONE, 3));
+    CALL(ioctl(5, FICLONE, 4));
+    CALL(ioctl(3, FICLONE, 6));
+    CALL(ioctl(6, FICLONE, 3));
+    CALL(ioctl(3, FICLONE, 99));
+    CALL(ioctl(3, FICLONE, 7));
+    CALL(ioctl(7, FICLONE, 3));
+    CALL(ioctl(3, FICLONE, 3));
+    CALL(ioctl(3, FICLONE, 8));
+    CALL(ioctl(8, FICLONE, 3));
+    CALL(ioctl(3, FICLONERANGE, &range));
+    range.src_fd = 99;
+    CALL(ioctl(3, FICLONERANGE, &range));
+    CALL(ioctl(3, FICLONERANGE, NULL));
+}
+
 static const struct section sections[] = {
     {"creating", creating},   {"open_errors", open_errors},   {"temporary", temporary},
     {"relative", relative},   {"reading", reading},           {"writing", writing},
     {"vectors", vectors},     {"syncing", syncing},           {"copying", copying},
     {"memory_files", memory_files}, {"seals", seals}, {"more_seals", more_seals}, {"made_names", made_names}, {"deleted", deleted},
+    {"created", created}, {"clones", clones},
     {NULL, NULL},
 };
 const struct theme files = {"files", sections};

@@ -112,8 +112,9 @@ fn duplicate(system: &System, fd: c_int, from: c_int, flags: FdFlags) -> Result<
     Ok(system.process.dup_min(fd, from, flags)?.raw())
 }
 
-/// Command that the `libc` crate does not define.
+/// Commands that the `libc` crate does not define.
 const F_DUPFD_QUERY: c_int = 1027;
+const F_CREATED_QUERY: c_int = 1028;
 
 /// Runs a command on the open file of a descriptor.
 ///
@@ -132,6 +133,9 @@ unsafe fn fcntl_file(
         }
         // SAFETY: as the caller promises.
         return unsafe { host::fcntl_pointer(host_file.fd().get(), command, argument) };
+    }
+    if command == F_CREATED_QUERY {
+        return Ok(file.status().contains(OpenFlags::CREAT).into());
     }
     if command != libc::F_GETFL && file.status().contains(OpenFlags::PATH) {
         return Err(Errno::EBADF);

@@ -78,6 +78,12 @@ pub unsafe extern "C" fn fdt_ioctl(fd: c_int, request: c_ulong, argument: c_ulon
                 // SAFETY: as the caller promises.
                 return unsafe { host::ioctl(socket.0, request, argument) };
             }
+            libc::FICLONE => return Err(system.clone_error(argument as c_int, fd)),
+            libc::FICLONERANGE => {
+                // SAFETY: as the caller promises.
+                let [source, ..] = unsafe { uaccess::get(place.cast::<[i64; 4]>()) }?;
+                return Err(system.clone_error(source as c_int, fd));
+            }
             _ => return Err(not_known(&**file, Errno::ENOTTY)),
         }
         Ok(0)
@@ -102,6 +108,16 @@ fn is_socket(file: &dyn Object) -> bool {
 const FIDEDUPERANGE: c_ulong = 0xc018_9436;
 
 impl System {
+    /// Returns the error of a clone to a file of ours, which share no blocks: that of a copy, or
+    /// `EOPNOTSUPP`.
+    fn clone_error(&self, from: c_int, to: c_int) -> Errno {
+        let (from_offset, to_offset) = (Some(&mut 0), Some(&mut 0));
+        let copied = self
+            .process
+            .copy_file_range(from, from_offset, to, to_offset, 0);
+        copied.err().unwrap_or(Errno::EOPNOTSUPP)
+    }
+
     /// Runs a request on a host file. Translates descriptors in the requests that are known to
     /// contain them.
     ///

@@ -169,7 +169,7 @@ impl Process {
     /// `EBADF` if not an open descriptor; `EIO` if revoked.
     pub fn status(&self, fd: impl FdArg) -> Result<OpenFlags, Errno> {
         self.look(fd.to_raw(), |object| {
-            let mut status = object.status();
+            let mut status = object.status() - OpenFlags::CREAT;
             status.set(OpenFlags::ASYNC, is_async(object));
             status
         })

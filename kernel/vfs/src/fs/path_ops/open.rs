@@ -152,7 +152,10 @@ impl PathContext<'_> {
             return Err(Errno::ENOTDIR);
         }
         let opening = Opening {
-            flags,
+            flags: match found.origin {
+                Origin::Created => flags,
+                _ => flags - OpenFlags::CREAT,
+            },
             kind,
             fs: self.fs_mounted(mount.as_deref()),
             mount: mount.clone(),

@@ -25,7 +25,7 @@ pub(super) fn text(shown: &ProcessRef, fd: i32) -> Result<Vec<u8>, Errno> {
     if let Some(text) = file.fdinfo(shown.id, flags) {
         return Ok(text);
     }
-    flags |= file.status();
+    flags |= file.status() - OpenFlags::CREAT;
     if async_io::is_on(FileId::of(&**file)) {
         flags |= OpenFlags::ASYNC;
     }
