@@ -368,6 +368,9 @@ static void of_sockets_and_capabilities(void) {
         return;
     }
     CALL(socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
+    CALL(send_credentials(3, me, -1, 0));
+    CALL(send_credentials(3, 99999999, 0, -1));
+    CALL(send_credentials(3, 99999999, 0, 0));
     CALL(have(0));
     CALL(send_credentials(3, me, 0, 0));
     CALL(send_credentials(3, 1, 0, 0));

@@ -169,7 +169,9 @@ pub unsafe extern "C" fn fdt_renameat2(
                 host::done(unsafe { libc::renameat2(old_at, old, new_at, new, flags) })
             }
             _ => {
-                RenameFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
+                // The two flags exclude each other.
+                let known = RenameFlags::from_bits(flags).filter(|flags| !flags.is_all());
+                known.ok_or(Errno::EINVAL)?;
                 let errno = system.error_of_parent(&new, Errno::EXDEV);
                 Err(system.error_of_parent(&old, errno))
             }

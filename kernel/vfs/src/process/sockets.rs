@@ -307,9 +307,12 @@ impl Process {
     /// Checks the credentials of a message, and returns them. In Linux: `scm_check_creds`.
     ///
     /// # Errors
-    /// `EPERM` if one is not the caller's, and the capability for it is missing: `SYS_ADMIN`,
-    /// `SETUID`, `SETGID`.
+    /// `EINVAL` if the user or group is -1; `EPERM` if one is not the caller's, and the capability
+    /// for it is missing: `SYS_ADMIN`, `SETUID`, `SETGID`.
     pub fn may_claim(&self, claimed: Ucred) -> Result<Ucred, Errno> {
+        if [claimed.uid, claimed.gid].contains(&u32::MAX) {
+            return Err(Errno::EINVAL);
+        }
         let own = [self.credentials(), self.real_credentials()];
         let has = |capability| self.credentials().has(capability);
         let allowed = (claimed.pid == self.id() || has(Capabilities::SYS_ADMIN))
