@@ -45,7 +45,7 @@ pub use fs::{
 pub use ipc::{pipe, socket};
 pub use kernel::Kernel;
 pub use object::{Object, RcuObject, Transfer, TransferMode, file};
-pub use open_flags::{OpenFlags, Status};
+pub use open_flags::{OpenFlags, RwFlags, Status};
 pub use process::{
     CloneFlags, CloseRangeFlags, DescriptorChoice, FdSet, FlockOperation, Limit, MemfdFlags,
     PollFd, Process, Resource, SpliceFlags, select_now, select_to_poll,

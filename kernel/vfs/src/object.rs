@@ -13,7 +13,7 @@ use crate::fs::locks::LockSet;
 use crate::fs::{
     Credentials, FallocateFlags, Inode, LowerBytes, Seals, SeekTo, SharedMemory, VfsPath,
 };
-use crate::{DirEntry, Errno, FileKind, OpenFlags, Process, Stat, Status};
+use crate::{DirEntry, Errno, FileKind, OpenFlags, Process, RwFlags, Stat, Status};
 
 /// Open file: a pipe end, a socket, a regular file, a directory.
 ///
@@ -350,6 +350,8 @@ pub struct Transfer<'p> {
     pub by: Option<&'p Process>,
     /// The call has several buffers: without any byte, some objects do nothing.
     pub is_vectored: bool,
+    /// Flags of this call alone.
+    pub flags: RwFlags,
 }
 
 /// Permission of a transfer to block.
@@ -371,6 +373,7 @@ impl<'p> Transfer<'p> {
         mode: TransferMode::Wait,
         by: None,
         is_vectored: false,
+        flags: RwFlags::empty(),
     };
 
     /// Transfer of no process at the file position, inside a read-side section.
@@ -398,7 +401,7 @@ impl<'p> Transfer<'p> {
             at,
             mode,
             by: Some(by),
-            is_vectored: false,
+            ..Transfer::WAIT
         }
     }
 

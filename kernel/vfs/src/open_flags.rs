@@ -62,6 +62,34 @@ bitflags::bitflags! {
     }
 }
 
+bitflags::bitflags! {
+    /// Flags of one transfer, with the values of Linux (`RWF_APPEND`, ...).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct RwFlags: u32 {
+        /// Ignored: no transfer polls a device.
+        const HIPRI = 1;
+        /// Ignored like [`OpenFlags::DSYNC`].
+        const DSYNC = 2;
+        /// Like `DSYNC`.
+        const SYNC = 4;
+        /// Returns `EAGAIN` instead of blocking.
+        const NOWAIT = 8;
+        /// Appends, as with [`OpenFlags::APPEND`].
+        const APPEND = 16;
+        /// Does not append, in spite of [`OpenFlags::APPEND`].
+        const NOAPPEND = 32;
+    }
+}
+
+impl RwFlags {
+    /// Returns true if a write to a file with `status` appends.
+    #[inline]
+    pub(crate) fn appends(self, status: OpenFlags) -> bool {
+        (status.contains(OpenFlags::APPEND) || self.contains(Self::APPEND))
+            && !self.contains(Self::NOAPPEND)
+    }
+}
+
 /// Status of an open file: its flags, which `fcntl` may change while other threads use it, and the
 /// end of its use.
 ///

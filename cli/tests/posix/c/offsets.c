@@ -1,6 +1,10 @@
 /* Offsets and sizes: seeking, positioned transfers, holes, truncation, allocation. */
 #include "check.h"
 
+#ifndef RWF_NOAPPEND
+#define RWF_NOAPPEND 0x20
+#endif
+
 static void seeking(void) {
     int ends[2];
     make_file("a", "abcdefgh");
@@ -165,6 +169,61 @@ static void positioned_vectors(void) {
     CALL(pwritev2(ends[1], out, 2, 0, 0x40000000));
     CALL(pwritev2(3, out, 0, 0, 0x40000000));
     TEXT(file_text("a"));
+}
+
+/* The flags of one transfer, for each kind of file. */
+static void flagged_vectors(void) {
+    static char text[70000];
+    char word[8] = {1};
+    int ends[2], pair[2];
+    struct iovec three = {text, 3}, eight = {word, 8}, all = {text, 70000};
+    make_file("a", "abcdef");
+    CALL(open("a", O_RDWR | O_APPEND));
+    memcpy(text, "XYZ", 3);
+    CALL(pwritev2(3, &three, 1, 1, RWF_NOAPPEND));
+    CALL(lseek(3, 0, SEEK_CUR));
+    CALL(lseek(3, 4, SEEK_SET));
+    CALL(pwritev2(3, &three, 1, -1, RWF_NOAPPEND));
+    CALL(lseek(3, 0, SEEK_CUR));
+    CALL(pwritev2(3, &three, 1, 0, 0));
+    CALL(pwritev2(3, &three, 1, 0, RWF_APPEND | RWF_NOAPPEND));
+    CALL(preadv2(3, &three, 1, 0, RWF_APPEND | RWF_NOAPPEND));
+    CALL(preadv2(3, &three, 1, 0, RWF_APPEND));
+    CALL(fcntl(3, F_SETFL, 0));
+    CALL(lseek(3, 1, SEEK_SET));
+    CALL(pwritev2(3, &three, 1, 0, RWF_APPEND | RWF_DSYNC));
+    CALL(lseek(3, 0, SEEK_CUR));
+    CALL(pwritev2(3, &three, 1, -1, RWF_APPEND));
+    CALL(lseek(3, 0, SEEK_CUR));
+    TEXT(file_text("a"));
+    CALL(pipe(ends));
+    CALL(pwritev2(ends[1], &three, 1, -1, RWF_NOWAIT | RWF_APPEND));
+    CALL(preadv2(ends[0], &three, 1, -1, RWF_NOWAIT | RWF_SYNC));
+    CALL(preadv2(ends[0], &three, 1, -1, RWF_NOWAIT));
+    CALL(pwritev2(ends[1], &all, 1, -1, RWF_NOWAIT));
+    CALL(pwritev2(ends[1], &three, 1, -1, RWF_NOWAIT));
+    CALL(pwritev2(ends[0], &three, 1, -1, RWF_APPEND | RWF_NOAPPEND));
+    CALL(mkfifo("fifo", 0600));
+    CALL(open("fifo", O_RDWR));
+    CALL(preadv2(6, &three, 1, -1, RWF_NOWAIT));
+    CALL(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+    CALL(preadv2(pair[0], &three, 1, -1, RWF_NOWAIT));
+    CALL(pwritev2(pair[1], &three, 1, -1, RWF_NOWAIT));
+    CALL(preadv2(pair[0], &three, 1, -1, RWF_NOWAIT));
+    while (pwritev2(pair[1], &all, 1, -1, RWF_NOWAIT) > 0) {}
+    CALL(pwritev2(pair[1], &all, 1, -1, RWF_NOWAIT));
+    CALL(eventfd(0, 0));
+    CALL(preadv2(9, &eight, 1, -1, RWF_NOWAIT));
+    CALL(pwritev2(9, &eight, 1, -1, RWF_NOWAIT));
+    CALL(pwritev2(9, &eight, 1, -1, RWF_DSYNC));
+    CALL(pwritev2(9, &eight, 1, -1, RWF_HIPRI));
+    CALL(preadv2(9, &eight, 1, -1, RWF_NOWAIT));
+    CALL(open("/dev/zero", O_RDWR));
+    CALL(preadv2(10, &three, 1, -1, RWF_NOWAIT));
+    CALL(pwritev2(10, &three, 1, -1, RWF_APPEND));
+    CALL(open(".", O_RDONLY));
+    CALL(preadv2(11, &three, 1, -1, RWF_HIPRI));
+    CALL(preadv2(11, &three, 1, -1, RWF_DSYNC));
 }
 
 static void truncating(void) {
@@ -357,6 +416,7 @@ static const struct section sections[] = {
     {"large", large},
     {"positioned", positioned},
     {"positioned_vectors", positioned_vectors},
+    {"flagged_vectors", flagged_vectors},
     {"truncating", truncating},
     {"allocating", allocating},
     {"size_limit", size_limit},

@@ -27,7 +27,7 @@ use std::time::Duration;
 use fdtable::FileRef;
 use fdtable_vfs::event::Events;
 use fdtable_vfs::socket::{MsgFlags, OptionValue, Received, SendMessage, SocketOption};
-use fdtable_vfs::{Errno, FileKind, OpenFlags, PollFd, RcuObject, SeekTo, SpliceFlags};
+use fdtable_vfs::{Errno, FileKind, OpenFlags, PollFd, RcuObject, RwFlags, SeekTo, SpliceFlags};
 use libc::iovec;
 
 use crate::abi::system::System;
@@ -258,20 +258,18 @@ pub(crate) fn read(
     fd: c_int,
     bufs: &Partial,
     offset: Option<u64>,
+    flags: RwFlags,
 ) -> Result<usize, Errno> {
     let process = &system.process;
     let file = system.file(fd)?;
     if let Some(host_file) = HostFile::below(&**file) {
-        return host_file.readv(&bufs.bufs, offset.map(u64::cast_signed));
+        return host_file.readv(&bufs.bufs, (offset.map(u64::cast_signed), flags));
     }
     match (copies(system, fd, &file), offset) {
         (Copies::Bytes, offset) => {
             if bufs.accessible > 0 {
                 let mut slices = bufs.slices_mut(bufs.accessible);
-                return match offset {
-                    Some(offset) => process.preadv(fd, &mut slices, offset),
-                    None => process.readv(fd, &mut slices),
-                };
+                return process.preadv2(fd, &mut slices, offset, flags);
             }
             let position = || process.lseek(fd, SeekTo::Current(0));
             let offset = offset.map_or_else(position, Ok)?;
@@ -365,11 +363,12 @@ pub(crate) fn write(
     fd: c_int,
     bufs: &Partial,
     offset: Option<u64>,
+    flags: RwFlags,
 ) -> Result<usize, Errno> {
     let process = &system.process;
     let file = system.file(fd)?;
     if let Some(host_file) = HostFile::below(&**file) {
-        return host_file.writev(&bufs.bufs, offset.map(u64::cast_signed));
+        return host_file.writev(&bufs.bufs, (offset.map(u64::cast_signed), flags));
     }
     match (copies(system, fd, &file), offset) {
         (Copies::Bytes, offset) => {
@@ -380,10 +379,7 @@ pub(crate) fn write(
                 process.write(fd, &[0])?;
                 return Ok(bufs.total);
             }
-            let done = match offset {
-                Some(offset) => process.pwritev(fd, &bufs.slices(bufs.accessible), offset),
-                None => process.writev(fd, &bufs.slices(bufs.accessible)),
-            };
+            let done = process.pwritev2(fd, &bufs.slices(bufs.accessible), offset, flags);
             if bufs.accessible == 0 {
                 done?;
                 return Err(Errno::EFAULT);

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use fdtable::FileRef;
 use fdtable_vfs::event::Events;
 use fdtable_vfs::socket::{OptionValue, SocketOption};
-use fdtable_vfs::{Errno, FileKind, Limit, Object, RcuObject, Resource, SeekTo};
+use fdtable_vfs::{Errno, FileKind, Limit, Object, RcuObject, Resource, RwFlags, SeekTo};
 
 use crate::abi::call::call;
 use crate::abi::system::System;
@@ -142,7 +142,7 @@ unsafe fn read(
     let Ok(bytes) = (unsafe { uaccess::bytes_mut_probed(buf, count, used.probed) }) else {
         // SAFETY: as the caller promises.
         let bufs = unsafe { partial_of(system, fd, Direction::Read, buf, count, offset) }?;
-        return partial::read(system, fd, &bufs, offset);
+        return partial::read(system, fd, &bufs, offset, RwFlags::empty());
     };
     let count = used.count.min(bytes.len());
     let bytes = &mut bytes[..count];
@@ -172,7 +172,7 @@ unsafe fn write(
             let (direction, at) = (Direction::Write, bytes.cast_mut());
             // SAFETY: as the caller promises.
             let bufs = unsafe { partial_of(system, fd, direction, at, count, offset) }?;
-            partial::write(system, fd, &bufs, offset)
+            partial::write(system, fd, &bufs, offset, RwFlags::empty())
         }
     };
     system.signal_on_write(fd, written, count)
@@ -315,10 +315,10 @@ impl System {
         let file = self.opened_file(fd)?;
         if let Some(host_file) = HostFile::below(&**file) {
             // The host checks the descriptor, and a transfer of no buffers does nothing else.
-            let offset = has_offset.then_some(0);
+            let how = (has_offset.then_some(0), RwFlags::empty());
             let none = match direction {
-                Direction::Read => host_file.readv(&[], offset),
-                Direction::Write => host_file.writev(&[], offset),
+                Direction::Read => host_file.readv(&[], how),
+                Direction::Write => host_file.writev(&[], how),
             };
             return none.map(drop);
         }

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Deref;
 
-use fdtable_vfs::Errno;
+use fdtable_vfs::{Errno, FileKind, RwFlags};
 use libc::{iovec, off_t, ssize_t};
 
 use crate::abi::call::call;
@@ -12,6 +12,7 @@ use crate::abi::system::System;
 use crate::abi::uaccess;
 use crate::fs::partial::{self, Partial};
 use crate::fs::transfers::{Direction, to_unsigned};
+use crate::host::file::HostFile;
 
 /// Reads into several buffers: `readv(2)`.
 #[unsafe(no_mangle)]
@@ -98,16 +99,14 @@ unsafe fn read(
     let limit = |count| partial::read_limit(system, fd, count, offset);
     // SAFETY: as the caller promises.
     let bufs = unsafe { import_iovec_mut(bufs, count, limit) };
-    match system.buffers_for(fd, Direction::Read, offset, bufs)? {
-        Buffers::Whole(bufs) if is_empty(&bufs) => system.no_bytes(fd, Direction::Read, offset),
-        _ if flags & !NO_CHANGE != 0 => {
-            Err(system.transfer_error(fd, Direction::Read, offset.is_some(), Errno::EOPNOTSUPP))
-        }
-        Buffers::Whole(mut bufs) => match offset {
-            Some(offset) => system.process.preadv(fd, &mut bufs, offset),
-            None => system.process.readv(fd, &mut bufs),
-        },
-        Buffers::Partial(bufs) => partial::read(system, fd, &bufs, offset),
+    let bufs = system.buffers_for(fd, Direction::Read, offset, bufs)?;
+    if bufs.total() == 0 {
+        return system.no_bytes(fd, Direction::Read, offset);
+    }
+    let flags = system.rw_flags(fd, Direction::Read, offset, flags)?;
+    match bufs {
+        Buffers::Whole(mut bufs) => system.process.preadv2(fd, &mut bufs, offset, flags),
+        Buffers::Partial(bufs) => partial::read(system, fd, &bufs, offset, flags),
     }
 }
 
@@ -125,29 +124,18 @@ unsafe fn write(
 ) -> Result<usize, Errno> {
     // SAFETY: as the caller promises.
     let bufs = unsafe { import_iovec(bufs, count) };
-    let (written, count) = match system.buffers_for(fd, Direction::Write, offset, bufs)? {
-        Buffers::Whole(bufs) if is_empty(&bufs) => {
-            return system.no_bytes(fd, Direction::Write, offset);
-        }
-        _ if flags & !NO_CHANGE != 0 => {
-            let is_at = offset.is_some();
-            return Err(system.transfer_error(fd, Direction::Write, is_at, Errno::EOPNOTSUPP));
-        }
-        Buffers::Whole(bufs) => {
-            let written = match offset {
-                Some(offset) => system.process.pwritev(fd, &bufs, offset),
-                None => system.process.writev(fd, &bufs),
-            };
-            (written, bufs.iter().map(|buf| buf.len()).sum())
-        }
-        Buffers::Partial(bufs) => (partial::write(system, fd, &bufs, offset), bufs.total()),
+    let bufs = system.buffers_for(fd, Direction::Write, offset, bufs)?;
+    let count = bufs.total();
+    if count == 0 {
+        return system.no_bytes(fd, Direction::Write, offset);
+    }
+    let flags = system.rw_flags(fd, Direction::Write, offset, flags)?;
+    let written = match bufs {
+        Buffers::Whole(bufs) => system.process.pwritev2(fd, &bufs, offset, flags),
+        Buffers::Partial(bufs) => partial::write(system, fd, &bufs, offset, flags),
     };
     system.signal_on_write(fd, written, count as usize)
 }
-
-/// Flags that do not change the result: a write to memory is durable at once. Others return
-/// `EOPNOTSUPP`, after all errors of the arguments.
-const NO_CHANGE: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC;
 
 /// Maximum number of buffers of one call. In Linux: `IOV_MAX`.
 const UIO_MAXIOV: usize = 1024;
@@ -158,10 +146,6 @@ pub(crate) enum Buffers<C> {
     Whole(C),
     /// Some bytes of them cannot.
     Partial(Partial),
-}
-
-fn is_empty<B: Deref<Target = [u8]>>(bufs: &[B]) -> bool {
-    bufs.iter().all(|buf| buf.is_empty())
 }
 
 impl System {
@@ -187,6 +171,53 @@ impl System {
             Ok(_) => return bufs,
         };
         Err(self.transfer_error(fd, direction, offset.is_some(), errno))
+    }
+
+    /// Converts the flags of a transfer. Their errors come after those of the descriptor.
+    ///
+    /// # Errors
+    /// Errors of [`transfer_error`](Self::transfer_error); `EOPNOTSUPP` if the file does not
+    /// support a flag; `EINVAL` if the flags contradict each other.
+    #[inline]
+    fn rw_flags(
+        &self,
+        fd: c_int,
+        direction: Direction,
+        offset: Option<u64>,
+        flags: c_int,
+    ) -> Result<RwFlags, Errno> {
+        let flags = RwFlags::from_bits_retain(flags.cast_unsigned());
+        if flags.is_empty() {
+            return Ok(flags);
+        }
+        self.check_rw_flags(fd, direction, flags)
+            .map_err(|errno| self.transfer_error(fd, direction, offset.is_some(), errno))?;
+        Ok(flags)
+    }
+
+    /// Checks flags as Linux does for the file of the same kind (`kiocb_set_rw_flags`). The host
+    /// checks those of its files.
+    #[cold]
+    fn check_rw_flags(&self, fd: c_int, at: Direction, flags: RwFlags) -> Result<(), Errno> {
+        let file = self.file(fd)?;
+        if HostFile::below(&**file).is_some() {
+            return Ok(());
+        }
+        let has_name = file.path().is_some();
+        let supported = match file.stat().map(|stat| stat.kind) {
+            // Linux transfers them by functions without flags.
+            Ok(FileKind::Directory) => RwFlags::HIPRI,
+            Err(_) if at == Direction::Write => RwFlags::HIPRI,
+            Ok(FileKind::Regular | FileKind::Fifo) if has_name => !RwFlags::NOWAIT,
+            _ => RwFlags::all(),
+        };
+        if !supported.contains(flags) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        match flags.contains(RwFlags::APPEND | RwFlags::NOAPPEND) {
+            true => Err(Errno::EINVAL),
+            false => Ok(()),
+        }
     }
 
     /// Returns the result of a transfer with buffers that have no bytes. It does not reach the

@@ -16,7 +16,7 @@ use fdtable::{FileRef, host_fork};
 use fdtable_vfs::event::{FileId, HostSet, Pollee};
 use fdtable_vfs::fs::VfsPath;
 use fdtable_vfs::{
-    Errno, FallocateFlags, FileKind, Object, OpenFlags, RcuObject, SeekTo, Stat, Transfer,
+    Errno, FallocateFlags, FileKind, Object, OpenFlags, RcuObject, RwFlags, SeekTo, Stat, Transfer,
     TransferMode, file,
 };
 use libc::iovec;
@@ -229,13 +229,19 @@ impl HostFile {
     }
 
     /// Reads into several buffers, which the host checks, at an offset or at the position.
-    pub(crate) fn readv(&self, bufs: &[iovec], offset: Option<i64>) -> Result<usize, Errno> {
-        host::readv(self.fd().get(), self.wait(), bufs, offset)
+    pub(crate) fn readv(&self, bufs: &[iovec], at: (Option<i64>, RwFlags)) -> Result<usize, Errno> {
+        let call = (libc::POLLIN, libc::SYS_preadv2);
+        host::vectored(self.fd().get(), self.wait(), call, bufs, at)
     }
 
     /// Writes from several buffers, which the host checks, at an offset or at the position.
-    pub(crate) fn writev(&self, bufs: &[iovec], offset: Option<i64>) -> Result<usize, Errno> {
-        host::writev(self.fd().get(), self.wait(), bufs, offset)
+    pub(crate) fn writev(
+        &self,
+        bufs: &[iovec],
+        at: (Option<i64>, RwFlags),
+    ) -> Result<usize, Errno> {
+        let call = (libc::POLLOUT, libc::SYS_pwritev2);
+        host::vectored(self.fd().get(), self.wait(), call, bufs, at)
     }
 
     /// Returns the host descriptor that stands for descriptor `ours` of this file, whose own is
@@ -307,6 +313,7 @@ impl Object for HostFile {
         let (fd, at) = (self.fd().get(), how.at.map(signed).transpose()?);
         match (how.mode, &mut *bufs, at) {
             (TransferMode::Section, ..) => Err(Errno::EAGAIN),
+            _ if how.is_vectored => self.readv(host::iovecs_mut(bufs), (at, how.flags)),
             // Of a socket.
             (TransferMode::Now, [buf], _) => {
                 let (at, count) = (buf.as_mut_ptr(), buf.len());
@@ -316,7 +323,7 @@ impl Object for HostFile {
             }
             (_, [buf], None) => host::read(fd, self.wait(), buf),
             (_, [buf], Some(at)) => host::pread(fd, buf, at),
-            (_, bufs, at) => host::readv(fd, self.wait(), host::iovecs_mut(bufs), at),
+            (_, bufs, at) => self.readv(host::iovecs_mut(bufs), (at, how.flags)),
         }
     }
 
@@ -324,9 +331,10 @@ impl Object for HostFile {
         let (fd, at) = (self.fd().get(), how.at.map(signed).transpose()?);
         match (how.mode, bufs, at) {
             (TransferMode::Section, ..) => Err(Errno::EAGAIN),
+            _ if how.is_vectored => self.writev(host::iovecs(bufs), (at, how.flags)),
             (_, [bytes], None) => host::write(fd, self.wait(), bytes),
             (_, [bytes], Some(at)) => host::pwrite(fd, bytes, at),
-            (_, bufs, at) => host::writev(fd, self.wait(), host::iovecs(bufs), at),
+            (_, bufs, at) => self.writev(host::iovecs(bufs), (at, how.flags)),
         }
     }
 

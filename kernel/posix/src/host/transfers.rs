@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::slice;
 
 use fdtable::host_fork;
-use fdtable_vfs::Errno;
+use fdtable_vfs::{Errno, RwFlags};
 use libc::{POLLIN, POLLOUT, iovec};
 
 use super::check::{check, done};
@@ -109,48 +109,25 @@ pub(crate) fn counted(result: Result<c_long, Errno>) -> Result<usize, Errno> {
     result.map(|count| count as usize)
 }
 
-/// Reads into several buffers, at an offset or at the position. The host checks the buffers. May
-/// block.
-pub(crate) fn readv(
+/// Makes the call `preadv2` or `pwritev2`. The host checks the buffers. May block for one of
+/// `events`.
+pub(crate) fn vectored(
     fd: RawFd,
     wait: Wait,
+    (events, number): (i16, c_long),
     bufs: &[iovec],
-    offset: Option<i64>,
+    (offset, flags): (Option<i64>, RwFlags),
 ) -> Result<usize, Errno> {
-    let calls = [libc::SYS_readv, libc::SYS_preadv];
-    vectored(fd, wait, POLLIN, calls, bufs, offset)
-}
-
-/// Writes from several buffers, at an offset or at the position. The host checks the buffers. May
-/// block.
-pub(crate) fn writev(
-    fd: RawFd,
-    wait: Wait,
-    bufs: &[iovec],
-    offset: Option<i64>,
-) -> Result<usize, Errno> {
-    let calls = [libc::SYS_writev, libc::SYS_pwritev];
-    vectored(fd, wait, POLLOUT, calls, bufs, offset)
-}
-
-/// Transfers several buffers, by the call at the position or by that at an offset.
-fn vectored(
-    fd: RawFd,
-    wait: Wait,
-    events: i16,
-    [at_position, at_offset]: [c_long; 2],
-    bufs: &[iovec],
-    offset: Option<i64>,
-) -> Result<usize, Errno> {
-    let (first, length) = (bufs.as_ptr(), bufs.len());
+    let wait = match offset.is_some() || flags.contains(RwFlags::NOWAIT) {
+        true => Wait::Never,
+        false => wait,
+    };
+    let (first, length, at) = (bufs.as_ptr(), bufs.len(), offset.unwrap_or(-1));
+    // The upper half of the offset is ignored where a register holds all of it.
+    let arguments = words!(fd, first, length, at, 0_i32, flags.bits());
     let _out = host_fork::blocking_section();
-    counted(match offset {
-        // SAFETY: the array is valid, and the host checks the buffers.
-        None => unsafe { make_transfer(wait, events, at_position, words!(fd, first, length)) },
-        // The upper half of the offset is ignored where a register holds all of it.
-        // SAFETY: as above.
-        Some(offset) => unsafe { direct(at_offset, words!(fd, first, length, offset, 0_i32)) },
-    })
+    // SAFETY: the array is valid, and the host checks the buffers.
+    counted(unsafe { make_transfer(wait, events, number, arguments) })
 }
 
 /// Returns slices of bytes as the host's array of them.

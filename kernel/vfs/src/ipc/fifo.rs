@@ -391,7 +391,7 @@ impl Object for FifoEnd {
     }
 
     fn write_from(&self, bufs: &[IoSlice<'_>], how: Transfer<'_>) -> Result<usize, Errno> {
-        let waits = how.waits_in_stream()?;
+        how.waits_in_stream()?;
         let check = || self.check(self.end.direction.writes());
         check()?;
         let buffer = &self.end.fifo.buffer;
@@ -400,11 +400,11 @@ impl Object for FifoEnd {
             true => Form::Packets,
             false => Form::Stream,
         };
-        self.was_modified(gather(bufs, |bytes| match (waits, form) {
-            (true, _) => buffer.write_while(check, bytes, form, Limit::FOREVER),
-            (false, Form::Stream) => buffer.try_write_by(&self.status, bytes),
+        self.was_modified(gather(bufs, |bytes| match (how.mode, form) {
+            (TransferMode::Wait, _) => buffer.write_while(check, bytes, form, Limit::FOREVER),
+            (TransferMode::Section, Form::Stream) => buffer.try_write_by(&self.status, bytes),
             // It could not write all packets, and their count would be the final one.
-            _ if how.mode == TransferMode::Section && !status.contains(OpenFlags::NONBLOCK) => {
+            (TransferMode::Section, _) if !status.contains(OpenFlags::NONBLOCK) => {
                 Err(Errno::EAGAIN)
             }
             _ => buffer.write_while(check, bytes, form, Limit::NOW),

@@ -561,10 +561,14 @@ impl Object for Socket {
         let waits = how.waits_in_stream()?;
         let sender = || how.by.map_or(self.core.maker, Process::sender);
         if how.is_vectored {
+            let policy = match waits {
+                true => self.core.options.send_policy(),
+                false => Limit::NOW,
+            };
             // Without any bytes no message is sent, as on Linux. A `write` of no bytes sends one.
             return match bufs.iter().all(|buf| buf.is_empty()) {
                 true => Ok(0),
-                false => self.write_message(bufs, sender(), self.send_policy(MsgFlags::empty())),
+                false => self.write_message(bufs, sender(), policy),
             };
         }
         gather(bufs, |bytes| {

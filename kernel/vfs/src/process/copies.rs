@@ -11,7 +11,7 @@ use crate::event::Limit;
 use crate::fs::{FallocateFlags, FileKind, SeekTo, Stat};
 use crate::ipc::buffer::Form;
 use crate::vectored::zeros;
-use crate::{Errno, OpenFlags, Transfer};
+use crate::{Errno, OpenFlags, RwFlags, Transfer};
 
 /// Number of the device `/dev/null`.
 const NULL: u64 = 0x103;
@@ -70,7 +70,7 @@ impl Process {
         let left = here.size.saturating_sub(source.at);
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let count = count.min(MAX_RW_COUNT).min(left);
-        let count = self.writable_bytes(to_fd, Some(target.at), count)?;
+        let count = self.writable_bytes(to_fd, Some(target.at), RwFlags::empty(), count)?;
         let near = source.at.abs_diff(target.at) < count as u64;
         if (here.device, here.inode) == (there.device, there.inode) && near {
             return Err(Errno::EINVAL);
@@ -160,7 +160,7 @@ impl Process {
             false => Ok(()),
         };
         let mut cursor = Cursor::new(&from, offset)?;
-        let count = self.writable_bytes(to_fd, None, count)?;
+        let count = self.writable_bytes(to_fd, None, RwFlags::empty(), count)?;
         let moved = transfer(&from, cursor.at, count, |bytes, _| {
             match pipe {
                 _ if !accepts => Err(Errno::EINVAL),

@@ -6,7 +6,7 @@ use fdtable_shm::Mutex;
 
 use super::Process;
 use crate::fs::{Capabilities, SeekTo};
-use crate::{Errno, FileKind, OpenFlags, Stat};
+use crate::{Errno, FileKind, RwFlags, Stat};
 
 /// Resource that can be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -139,11 +139,12 @@ impl Process {
         &self,
         fd: RawFd,
         offset: Option<u64>,
+        flags: RwFlags,
         count: usize,
     ) -> Result<usize, Errno> {
         match self.group.file_size.soft() {
             None => Ok(count),
-            Some(limit) => self.writable_bytes_below(limit, fd, offset, count),
+            Some(limit) => self.writable_bytes_below(limit, fd, offset, flags, count),
         }
     }
 
@@ -153,6 +154,7 @@ impl Process {
         limit: u64,
         fd: RawFd,
         offset: Option<u64>,
+        flags: RwFlags,
         count: usize,
     ) -> Result<usize, Errno> {
         let file = self.files.get(fd)?;
@@ -161,7 +163,7 @@ impl Process {
             return Ok(count);
         };
         let at = match offset {
-            _ if file.status().contains(OpenFlags::APPEND) => stat.size,
+            _ if flags.appends(file.status()) => stat.size,
             Some(offset) => offset,
             None => file.seek(SeekTo::Current(0))?,
         };

@@ -17,7 +17,7 @@ use crate::fs::{FileKind, SeekTo};
 use crate::ipc::Ancillary;
 use crate::ipc::buffer::Buffer;
 use crate::vectored::zeros;
-use crate::{Errno, OpenFlags, RcuObject, Transfer, TransferMode};
+use crate::{Errno, OpenFlags, RcuObject, RwFlags, Transfer, TransferMode};
 
 /// Most bytes that are copied at a time: 65,536.
 pub(super) const STEP: usize = 64 << 10;
@@ -182,7 +182,7 @@ impl Process {
             return Err(Errno::EINVAL);
         }
         let at = offset.as_deref().copied();
-        let count = self.writable_bytes(to_fd, at, count)?;
+        let count = self.writable_bytes(to_fd, at, RwFlags::empty(), count)?;
         let mut buf = zeros(count.min(STEP))?;
         let moved = moving(count, |done| {
             let wanted = buf.len().min(count - done);

@@ -21,7 +21,7 @@ use fdtable::{FdArg, RawFd, rcu};
 
 use super::Process;
 use crate::fs::SeekTo;
-use crate::{Errno, Object, Transfer, TransferMode};
+use crate::{Errno, Object, RwFlags, Transfer, TransferMode};
 
 impl Process {
     /// Reads up to `buf.len()` bytes, and returns how many; 0 is end of file. Blocks until there is
@@ -122,7 +122,7 @@ impl Process {
     #[inline]
     fn write_at(&self, fd: RawFd, bytes: &[u8], at: Option<u64>) -> Result<usize, Errno> {
         let bufs = &[IoSlice::new(
-            &bytes[..self.writable_bytes(fd, at, bytes.len())?],
+            &bytes[..self.writable_bytes(fd, at, RwFlags::empty(), bytes.len())?],
         )];
         self.transfer(fd, at, |object, how| {
             let written = object.write_from(bufs, how);
@@ -142,7 +142,7 @@ impl Process {
             at,
             mode,
             by: Some(self),
-            is_vectored: false,
+            ..Transfer::WAIT
         };
         let section = rcu::read_lock();
         let object = self.files.get_rcu(fd, &section)?;

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::io::{IoSlice, IoSliceMut};
 
-use fdtable::{FdArg, RawFd};
+use fdtable::FdArg;
 
 use super::Process;
 use crate::vectored::IOV_MAX;
-use crate::{Errno, Object, Transfer};
+use crate::{Errno, Object, RwFlags, Transfer, TransferMode};
 
 impl Process {
     /// Reads into several buffers, one after another, like [`read`](Self::read) into one: a file is
@@ -17,7 +17,7 @@ impl Process {
     /// Errors of `read`; `EINVAL` for more than 1,024 buffers, or if their total length is above
     /// `isize::MAX`; `ENOMEM`.
     pub fn readv(&self, fd: impl FdArg, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
-        self.read_vectored(fd, bufs, None)
+        self.preadv2(fd, bufs, None, RwFlags::empty())
     }
 
     /// Writes several buffers, one after another, like [`write`](Self::write) one: atomically.
@@ -26,64 +26,57 @@ impl Process {
     /// # Errors
     /// Errors of `write`; `EINVAL` as for [`readv`](Self::readv); `ENOMEM`.
     pub fn writev(&self, fd: impl FdArg, bufs: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        self.write_vectored(fd.to_raw(), bufs, None)
+        self.pwritev2(fd, bufs, None, RwFlags::empty())
     }
 
-    /// Reads at `offset` like [`readv`](Self::readv), and leaves the file position alone.
+    /// Reads at an offset, and leaves the file position alone; without an offset like
+    /// [`readv`](Self::readv). In Linux: `preadv2`.
     ///
     /// # Errors
     /// Errors of [`pread`](Self::pread); `EINVAL` as for `readv`; `ENOMEM`.
-    pub fn preadv(
-        &self,
-        fd: impl FdArg,
-        bufs: &mut [IoSliceMut<'_>],
-        offset: u64,
-    ) -> Result<usize, Errno> {
-        self.read_vectored(fd, bufs, Some(offset))
-    }
-
-    /// Writes at `offset` like [`writev`](Self::writev), and leaves the file position alone.
-    ///
-    /// # Errors
-    /// Errors of [`pwrite`](Self::pwrite); `EINVAL` as for `readv`; `ENOMEM`.
-    pub fn pwritev(
-        &self,
-        fd: impl FdArg,
-        bufs: &[IoSlice<'_>],
-        offset: u64,
-    ) -> Result<usize, Errno> {
-        self.write_vectored(fd.to_raw(), bufs, Some(offset))
-    }
-
-    fn read_vectored(
+    pub fn preadv2(
         &self,
         fd: impl FdArg,
         bufs: &mut [IoSliceMut<'_>],
         at: Option<u64>,
+        flags: RwFlags,
     ) -> Result<usize, Errno> {
         check(bufs.len(), bufs.iter().map(|buf| buf.len()))?;
         let file = self.files.get(fd)?;
-        file.read_to(bufs, self.vectored(&**file, at))
+        file.read_to(bufs, self.vectored(&**file, at, flags))
     }
 
-    fn write_vectored(
+    /// Writes at an offset, and leaves the file position alone; without an offset like
+    /// [`writev`](Self::writev). In Linux: `pwritev2`.
+    ///
+    /// # Errors
+    /// Errors of [`pwrite`](Self::pwrite); `EINVAL` as for `readv`; `ENOMEM`.
+    pub fn pwritev2(
         &self,
-        fd: RawFd,
+        fd: impl FdArg,
         bufs: &[IoSlice<'_>],
         at: Option<u64>,
+        flags: RwFlags,
     ) -> Result<usize, Errno> {
-        let total = check_written(bufs)?;
-        let bufs = first(bufs, total, self.writable_bytes(fd, at, total)?)?;
+        let (fd, total) = (fd.to_raw(), check_written(bufs)?);
+        let bufs = first(bufs, total, self.writable_bytes(fd, at, flags, total)?)?;
         let file = self.files.get(fd)?;
-        let written = file.write_from(&bufs, self.vectored(&**file, at))?;
+        let written = file.write_from(&bufs, self.vectored(&**file, at, flags))?;
         self.remove_privileges(&**file);
         Ok(written)
     }
 
-    fn vectored(&self, file: &dyn Object, at: Option<u64>) -> Transfer<'_> {
+    fn vectored(&self, file: &dyn Object, at: Option<u64>, flags: RwFlags) -> Transfer<'_> {
+        let mode = match flags.contains(RwFlags::NOWAIT) {
+            true => TransferMode::Now,
+            false => Transfer::of(file, at, self).mode,
+        };
         Transfer {
+            at,
+            mode,
+            by: Some(self),
             is_vectored: true,
-            ..Transfer::of(file, at, self)
+            flags,
         }
     }
 }

@@ -4,7 +4,8 @@ use std::io::{IoSlice, IoSliceMut};
 
 use fdtable::{Fd, Files};
 use fdtable_vfs::{
-    At, Errno, FallocateFlags, FileKind, MemFs, MemFsLimits, Mode, OpenFlags, Process, SeekTo,
+    At, Errno, FallocateFlags, FileKind, MemFs, MemFsLimits, Mode, OpenFlags, Process, RwFlags,
+    SeekTo,
 };
 
 const NEW: OpenFlags = OpenFlags::CREAT.union(OpenFlags::RDWR);
@@ -29,7 +30,10 @@ fn several_buffers_are_one_transfer() {
     let fd = file(&process, "a", b"");
     let bufs = [&b"he"[..], b"", b"llo"].map(IoSlice::new);
     assert_eq!(process.writev(fd, &bufs), Ok(5));
-    assert_eq!(process.pwritev(fd, &bufs[..1], 3), Ok(2));
+    assert_eq!(
+        process.pwritev2(fd, &bufs[..1], Some(3), RwFlags::empty()),
+        Ok(2)
+    );
     assert_eq!(contents(&process, fd), b"helhe");
     process.lseek(fd, SeekTo::Start(1)).unwrap();
     let (mut one, mut other) = ([0; 2], [0; 9]);
@@ -37,7 +41,10 @@ fn several_buffers_are_one_transfer() {
     assert_eq!(process.readv(fd, &mut bufs), Ok(4));
     assert_eq!((&one, &other[..2]), (b"el", &b"he"[..]));
     let mut bufs = [&mut one[..], &mut other].map(IoSliceMut::new);
-    assert_eq!(process.preadv(fd, &mut bufs, 0), Ok(5));
+    assert_eq!(
+        process.preadv2(fd, &mut bufs, Some(0), RwFlags::empty()),
+        Ok(5)
+    );
     assert_eq!(process.lseek(fd, SeekTo::Current(0)), Ok(5));
     let many = vec![IoSlice::new(b""); 1025];
     assert_eq!(process.writev(fd, &many), Err(Errno::EINVAL));
@@ -56,7 +63,10 @@ fn a_pipe_takes_several_buffers_in_one_piece() {
     assert_eq!(process.writev(writer, &bufs), Err(Errno::EAGAIN));
     process.read(reader, &mut [0; 4096]).unwrap();
     assert_eq!(process.writev(writer, &bufs), Ok(105));
-    assert_eq!(process.preadv(reader, &mut [], 0), Err(Errno::ESPIPE));
+    assert_eq!(
+        process.preadv2(reader, &mut [], Some(0), RwFlags::empty()),
+        Err(Errno::ESPIPE)
+    );
 }
 
 #[test]

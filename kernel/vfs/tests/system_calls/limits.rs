@@ -1,6 +1,6 @@
 use std::io::IoSlice;
 
-use fdtable_vfs::{Errno, FallocateFlags, Limit, OpenFlags, Process, Resource, SeekTo};
+use fdtable_vfs::{Errno, FallocateFlags, Limit, OpenFlags, Process, Resource, RwFlags, SeekTo};
 
 fn limit(soft: u64, hard: u64) -> Limit {
     Limit { soft, hard }
@@ -68,7 +68,10 @@ fn no_file_is_written_past_the_limit() {
         IoSlice::new(b"G"),
     ];
     assert_eq!(process.writev(file, &bufs), Ok(4));
-    assert_eq!(process.pwritev(file, &bufs, 10), Err(Errno::EFBIG));
+    assert_eq!(
+        process.pwritev2(file, &bufs, Some(10), RwFlags::empty()),
+        Err(Errno::EFBIG)
+    );
     let mut bytes = [0; 20];
     assert_eq!(process.pread(file, &mut bytes, 0), Ok(10));
     assert_eq!(&bytes[..10], b"123456ABCD");

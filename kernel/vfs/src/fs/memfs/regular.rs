@@ -34,7 +34,7 @@ use crate::fs::{
     LowerBytes, LowerFile, Mode, MountRef, Opening, Permissions, Seals, SeekTo, SharedMemory, Stat,
     VfsPath,
 };
-use crate::{Errno, Object, OpenFlags, RcuObject, Status, Transfer, TransferMode};
+use crate::{Errno, Object, OpenFlags, RcuObject, RwFlags, Status, Transfer, TransferMode};
 
 /// Most bytes that are copied inside a read-side section: 65,536. A grace period waits for that.
 const SHORT_COPY: usize = 64 << 10;
@@ -353,8 +353,8 @@ impl RegularFile {
 
     /// Returns the position at which a write goes.
     #[inline]
-    fn write_position(&self, offset: u64, len: impl FnOnce() -> u64) -> u64 {
-        if self.status.get().contains(OpenFlags::APPEND) {
+    fn write_position(&self, offset: u64, flags: RwFlags, len: impl FnOnce() -> u64) -> u64 {
+        if flags.appends(self.status.get()) {
             len()
         } else {
             offset
@@ -408,7 +408,7 @@ impl RegularFile {
         bytes: &[u8],
     ) -> Result<(u64, usize), Errno> {
         let contents = data.writable().ok_or(Errno::EAGAIN)?;
-        let at = self.write_position(offset, || contents.len());
+        let at = self.write_position(offset, RwFlags::empty(), || contents.len());
         if !is_short(contents, at, bytes.len()) {
             return Err(Errno::EAGAIN);
         }
@@ -540,7 +540,7 @@ impl Object for RegularFile {
             (TransferMode::Section, _) => return Err(Errno::EAGAIN),
             _ => {
                 let mut data = self.inode.data.write();
-                let at = self.write_position(position.at, || data.len());
+                let at = self.write_position(position.at, how.flags, || data.len());
                 (at, self.copy_in_all(&mut data, at, bufs)?)
             }
         };
