@@ -446,6 +446,23 @@ fn a_pair_over_two_leaves_meets_closes_below_and_in_the_second() {
     });
 }
 
+/// A pair over two leaves is taken at one moment: an open comes before it or after it.
+#[test]
+fn a_pair_over_two_leaves_is_taken_before_or_after_an_open() {
+    explore(2, || {
+        let (fates, files) = table(&[0, 1, 2, 3, 4, 5, 6, 8]);
+        let opener = {
+            let pair = (fates.object(10), fates.object(11));
+            spawn(&files, move |files| files.open_pair(pair, NONE))
+        };
+        let single = open(&files, &fates, 12);
+        let (one, other) = join(opener).expect("there is room");
+        let all = (one.raw(), other.raw(), single);
+        assert!([(7, 9, 10), (9, 10, 7)].contains(&all), "{all:?}");
+        fates.check(files);
+    });
+}
+
 /// Makes a table whose first leaf is full. The second one has three descriptors and is in the hint.
 fn with_a_hint_above_a_full_leaf() -> (Fates, Arc<Files<Rcu<Object>>>) {
     let (fates, files) = table(&[0, 1, 2, 3]);
