@@ -16,7 +16,8 @@ use crate::entry::fdtable_run_start;
 use crate::frame::Frame;
 use crate::memory::pointer;
 use crate::{
-    code, ending, exec, exit, memory, observe, patch, robust, signals, thread, tracer, vfork,
+    code, ending, exec, exit, memory, observe, patch, program, robust, signals, thread, tracer,
+    vfork,
 };
 
 /// The size of the runner's stack of each thread, in bytes.
@@ -232,7 +233,9 @@ fn begin_thread(parent: &Block, frame: &Frame, start: Start) -> Result<i64, i32>
         run_guest(&block, frame);
         Block::end(block);
     };
+    let check = program::CHECK.lock();
     let started = std::thread::Builder::new().stack_size(STACK).spawn(body);
+    drop(check);
     let id = match started {
         Ok(_) => receiver.recv().unwrap_or(Err(libc::EAGAIN)),
         Err(_) => Err(libc::EAGAIN),

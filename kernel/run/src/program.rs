@@ -9,6 +9,7 @@ use fdtable_posix::{fdt_close, fdt_fstat, fdt_hostfd, fdt_openat, fdt_pread, run
 use crate::abi::{address_of, checked, host_now};
 use crate::elf::{self, Headers, Image};
 use crate::frame::Frame;
+use crate::guarded::Guarded;
 use crate::{memory, patch};
 
 /// Opens a program, with flags of `open` beside `O_RDONLY`.
@@ -38,6 +39,9 @@ pub(crate) fn open(directory: c_int, path: &CString, flags: c_int) -> Result<c_i
     })
 }
 
+/// Held while the host checks a program: it makes no thread of the process meanwhile (`EAGAIN`).
+pub(crate) static CHECK: Guarded<()> = Guarded::new(());
+
 /// Asks the host if it would run a file of its own, since Linux 6.14.
 ///
 /// # Errors
@@ -48,6 +52,7 @@ fn check_on_host(fd: c_int) -> Result<(), i32> {
     let flags = libc::AT_EMPTY_PATH | AT_EXECVE_CHECK;
     let (path, arguments) = (address_of(&empty), address_of(&arguments));
     let a = [fdt_hostfd(fd).into(), path, arguments, 0, flags.into(), 0];
+    let _check = CHECK.lock();
     match -host_now(libc::SYS_execveat, a) as i32 {
         errno @ (libc::ETXTBSY | libc::EACCES) => Err(errno),
         _ => Ok(()),
