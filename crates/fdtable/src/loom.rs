@@ -954,3 +954,22 @@ fn a_look_meets_a_call_that_sets_both_flags() {
         fates.check(files);
     });
 }
+
+/// A lookup finds a word, and not the flags that were set before it.
+#[test]
+fn a_lookup_meets_calls_that_set_flags_and_then_a_word() {
+    explore(2, || {
+        let (fates, files) = table(&[0]);
+        assert_eq!(files.set_word(0, 6), Ok(0));
+        let setter = spawn(&files, |files| {
+            assert_eq!(files.set_fd_flags(0, FdFlags::all()), Ok(()));
+            assert_eq!(files.set_word(0, 7), Ok(6));
+        });
+        let (file, data) = files.get_with_data(0).expect("it is open");
+        let known = [(NONE, 6), (FdFlags::all(), 6), (FdFlags::all(), 7)];
+        assert!(known.contains(&(data.flags, data.word)), "{data:?}");
+        drop(file);
+        join(setter);
+        fates.check(files);
+    });
+}
