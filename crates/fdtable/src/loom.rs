@@ -383,7 +383,7 @@ fn an_open_meets_closes_in_its_leaf_and_below() {
 /// has passed over when it was full again.
 #[test]
 fn an_open_meets_a_leaf_that_becomes_empty_and_full() {
-    explore(1, || {
+    explore(2, || {
         let (fates, files) = table(&[0, 1, 2, 3]);
         // The hint has neither of these leaves.
         for fd in [4, 8] {
