@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use fdtable::{FileRef, host_fork};
 use fdtable_vfs::socket::{OptionValue, Socket, SocketAddress, SocketOption};
-use fdtable_vfs::{Errno, FileKind, OpenFlags, RcuObject};
+use fdtable_vfs::{Errno, OpenFlags, RcuObject};
 use libc::{sockaddr, sockaddr_un, socklen_t};
 
 use crate::abi::path::{HostPath, Target};
@@ -73,12 +73,10 @@ impl System {
         let path = match self.target_of(libc::AT_FDCWD, &name, last)? {
             Target::Host(path) => path,
             Target::Ours(..) => {
-                let file = self.file(fd)?;
-                let kind = HostFile::below(&**file).map(|_| file.stat().map(|stat| stat.kind));
-                return match kind {
+                return match HostFile::below(&**self.file(fd)?).map(HostFile::is_socket) {
                     None => Ok(None),
-                    Some(Ok(FileKind::Socket)) => Err(Errno::EADDRNOTAVAIL),
-                    Some(_) => Err(Errno::ENOTSOCK),
+                    Some(true) => Err(Errno::EADDRNOTAVAIL),
+                    Some(false) => Err(Errno::ENOTSOCK),
                 };
             }
         };
